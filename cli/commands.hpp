@@ -1,0 +1,15 @@
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+// One function per subcommand: it declares the options and, when the subcommand is chosen, sets `run`.
+// Each lives in the file of its name. `run` returns the process exit code.
+namespace llmtrain::cli {
+
+using Runner = std::function<int()>;
+
+}  // namespace llmtrain::cli

@@ -1,0 +1,21 @@
+#include <CLI/CLI.hpp>
+
+#include "llmtrain/core/exit_code.hpp"
+
+#include "commands.hpp"
+
+using namespace llmtrain;
+
+int main(int argc, char** argv) {
+  CLI::App app("Train language models in parallel from one YAML job spec.", "llmtrain");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", LLMTRAIN_VERSION);
+  cli::Runner run;
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? to_int(ExitCode::kDone) : to_int(ExitCode::kUsage);
+  }
+  return run ? run() : to_int(ExitCode::kUsage);
+}

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+// How ranks exchange tensors: one ordered group of ranks, a few verbs, tensors in and out.
+//
+// Every verb is collective over the group (send and recv over two of its ranks) and must be called by
+// all its ranks in the same order. A group of one is the identity. Tensors are contiguous; the result
+// is in place or in `out`. Failures throw CommError. Not thread-safe; one owner.
+namespace llmtrain {
+
+enum class ReduceOp { kSum, kMax };
+
+// A wait ended without its peers. what() names group, operation, sequence number and missing ranks.
+class CommError : public std::runtime_error {
+ public:
+  CommError(const std::string& message, std::vector<int> missing)
+      : std::runtime_error(message), missing_ranks(std::move(missing)) {}
+  std::vector<int> missing_ranks;  // global ranks that did not arrive
+};
+
+// A collective in flight. wait() returns when its result may be read; throws CommError.
+// The tensors given to the verb must stay alive and untouched until then.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  virtual void wait() = 0;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual const std::string& name() const = 0;  // axis: "dp", "tp", "world"
+  virtual int rank() const = 0;                 // position inside this group
+  virtual int size() const = 0;
+
+  // Element-wise over ranks, in rank order, bit-equal on every rank and in every run. bf16 and fp16
+  // are accumulated in fp32. Types: bf16, fp16, fp32, fp64, int64.
+  virtual void all_reduce(at::Tensor& inout, ReduceOp op) = 0;
+  virtual std::unique_ptr<Pending> all_reduce_async(at::Tensor& inout, ReduceOp op) = 0;
+  // in [n], out [size x n]: rank r's input is out[r x n : (r + 1) x n].
+  virtual void all_gather(const at::Tensor& in, at::Tensor& out) = 0;
+  // in [size x n], out [n]: the sum of every rank's part r.
+  virtual void reduce_scatter(const at::Tensor& in, at::Tensor& out, ReduceOp op) = 0;
+  // in and out [size x n]: part r of `in` goes to rank r, part r of `out` came from rank r.
+  virtual void all_to_all(const at::Tensor& in, at::Tensor& out) = 0;
+  virtual void broadcast(at::Tensor& inout, int root) = 0;
+  virtual void send(const at::Tensor& tensor, int to) = 0;
+  virtual void recv(at::Tensor& tensor, int from) = 0;
+  virtual void barrier() = 0;
+};
+
+}  // namespace llmtrain

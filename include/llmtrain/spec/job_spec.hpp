@@ -1,0 +1,196 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "llmtrain/core/dtype.hpp"
+#include "llmtrain/spec/quantity.hpp"
+
+// What the user asked for: plain structs with their defaults, one per section of the job spec.
+//
+// An absent optional is `auto`: it is filled by `job` (resolve), and after that every field of a spec
+// is final. The only list of field names is fields.hpp; this header gives them types and defaults.
+namespace llmtrain {
+
+enum class Device { kAuto, kCpu, kCuda };
+
+struct RunSpec {
+  std::string name = "run";
+  std::string dir = "runs/${run.name}";
+  std::uint64_t seed = 1234;
+  Device device = Device::kAuto;
+};
+
+enum class Family { kGpt2, kLlama, kMistral, kQwen2, kQwen3 };
+enum class NormKind { kRmsNorm, kLayerNorm };
+enum class PositionKind { kRope, kLearned };
+enum class MlpKind { kSwiglu, kGeglu, kGelu, kGeluTanh };
+enum class RopeScalingKind { kNone, kLinear, kLlama3 };
+
+struct RopeScalingSpec {
+  RopeScalingKind type = RopeScalingKind::kNone;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;   // llama3
+  double high_freq_factor = 4.0;  // llama3
+  std::int64_t original_max_position = 8192;
+};
+
+// One decoder-only transformer described by data. `preset` and `family` choose defaults for the
+// fields below them; a field that is given overrides both.
+struct ModelSpec {
+  std::string preset;  // empty: none
+  Family family = Family::kLlama;
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t num_layers = 0;
+  std::int64_t num_heads = 0;
+  std::optional<std::int64_t> num_kv_heads;      // auto: num_heads
+  std::optional<std::int64_t> head_dim;          // auto: hidden_size / num_heads
+  std::optional<std::int64_t> ffn_hidden_size;   // auto: 4 x hidden (gelu) or 8/3 x hidden rounded up to 64 (gated)
+  std::optional<std::int64_t> max_position;      // auto: data.seq_length; rows of a learned position table
+  NormKind norm = NormKind::kRmsNorm;
+  double norm_eps = 1e-5;
+  PositionKind position = PositionKind::kRope;
+  double rope_theta = 10000.0;
+  RopeScalingSpec rope_scaling;
+  MlpKind mlp = MlpKind::kSwiglu;
+  bool qkv_bias = false;
+  bool attention_out_bias = false;
+  bool mlp_bias = false;
+  bool qk_norm = false;  // RMS norm over head_dim of every query and key head
+  bool tie_embeddings = false;
+  double init_std = 0.02;
+};
+
+struct DataSourceSpec {
+  std::string path;  // prefix or directory of a token file pair, or `synthetic`
+  double weight = 1.0;
+  std::optional<double> max_epochs;  // absent: as many as the run needs
+};
+
+struct DataSpec {
+  std::int64_t seq_length = 1024;
+  std::string tokenizer;  // tokenizer.json, a directory with one, `bytes`, or empty for synthetic data
+  std::vector<DataSourceSpec> train;
+  std::vector<DataSourceSpec> valid;
+  double valid_fraction = 0.0;  // share of train's documents held out when `valid` is empty
+  int prefetch = 4;             // batches kept ready by the prefetch thread
+};
+
+struct ParallelismSpec {
+  int tp = 1;
+  int pp = 1;
+  std::optional<int> dp;  // auto: whatever is left of the world
+  int sp = 1;
+};
+
+struct BatchSpec {
+  std::int64_t micro_batch_size = 1;
+  std::optional<std::int64_t> gradient_accumulation_steps;
+  std::optional<std::int64_t> global_batch_size;  // one of the two is derived; both given = checked
+};
+
+struct PrecisionSpec {
+  DType compute = DType::kFp32;
+  std::optional<DType> reduce;  // auto: max(fp32, compute)
+};
+
+enum class OptimizerKind { kAdamW, kSgd };
+
+struct OptimizerSpec {
+  OptimizerKind name = OptimizerKind::kAdamW;
+  double lr = 3e-4;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  bool decay_embeddings = false;
+  double momentum = 0.0;   // sgd
+  double clip_grad = 1.0;  // global norm; 0 = off
+};
+
+enum class LrStyle { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };
+
+struct LrScheduleSpec {
+  LrStyle style = LrStyle::kCosine;
+  Quantity warmup = steps(0);
+  Quantity decay = {10, Quantity::Unit::kPercent};  // wsd: length of the final decay
+  double min_lr_ratio = 0.1;
+};
+
+struct TrainSpec {
+  Quantity duration = steps(0);  // required
+  std::int64_t log_interval = 1;
+  Quantity eval_interval = steps(0);  // 0 = never
+  std::int64_t eval_steps = 10;
+  int compute_threads = 0;  // per worker; 0 = cores of the node / workers on it
+};
+
+enum class ResumePolicy { kAuto, kNever };
+
+struct CheckpointSpec {
+  Quantity interval = steps(0);  // 0 = only at the end and on a stop
+  int keep_last = 3;             // 0 = all
+  Quantity keep_every = steps(0);
+  bool save_initial = false;  // also write step 0
+  ResumePolicy resume = ResumePolicy::kAuto;
+};
+
+struct ResilienceSpec {
+  int max_restarts = 10;
+  int no_progress_limit = 3;            // restarts in a row without a new step
+  double collective_timeout_s = 600;    // deadline of one collective wait
+  double stop_grace_s = 30;             // from TERM to KILL of a worker that does not end
+  int max_skipped_steps = 20;           // non-finite steps in a row before the run stops with 71
+};
+
+struct MonitoringSpec {
+  bool tensorboard = true;
+  bool trace_collectives = true;
+  bool check_collectives = false;  // compare operation and shape of every collective over the group
+  std::optional<double> peak_tflops;  // per rank; auto: measured once per host, dtype and thread count
+};
+
+struct LaunchSpec {
+  int nodes = 1;
+  std::optional<int> procs_per_node;
+  std::map<std::string, std::string> env;  // added to the workers' environment
+};
+
+enum class FaultKind { kKill, kStop, kSleep, kThrow, kNan };
+enum class FaultEach { kOnce, kStep };
+
+// One fault hook for drills and tests. It fires at `step` (and `point`) on `rank`; -1 means any.
+// Unless `incarnation` is -1 it fires in that incarnation only, so that a restart runs through.
+struct FaultSpec {
+  FaultKind kind = FaultKind::kSleep;
+  int rank = -1;
+  std::int64_t step = -1;
+  std::string point = "step";  // step | forward | backward | reduce | optimizer | save | commit | start
+  FaultEach each = FaultEach::kOnce;
+  std::int64_t ms = 0;  // sleep
+  int incarnation = 0;
+};
+
+struct JobSpec {
+  int version = 1;
+  RunSpec run;
+  ModelSpec model;
+  DataSpec data;
+  ParallelismSpec parallelism;
+  BatchSpec batch;
+  PrecisionSpec precision;
+  OptimizerSpec optimizer;
+  LrScheduleSpec lr_schedule;
+  TrainSpec train;
+  CheckpointSpec checkpoint;
+  ResilienceSpec resilience;
+  MonitoringSpec monitoring;
+  LaunchSpec launch;
+  std::vector<FaultSpec> faults;
+};
+
+}  // namespace llmtrain
