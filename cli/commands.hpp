@@ -12,4 +12,6 @@ namespace llmtrain::cli {
 
 using Runner = std::function<int()>;
 
+void add_worker(CLI::App& app, Runner& run);
+
 }  // namespace llmtrain::cli

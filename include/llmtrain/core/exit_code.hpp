@@ -39,6 +39,7 @@ constexpr ExitCode exit_code_for(ErrorCode code) {
     case ErrorCode::kData: return ExitCode::kData;
     case ErrorCode::kNoCheckpoint: return ExitCode::kNoCheckpoint;
     case ErrorCode::kHeld: return ExitCode::kHeld;
+    case ErrorCode::kPreflight: return ExitCode::kPreflight;
     case ErrorCode::kIo:
     case ErrorCode::kStorage: return ExitCode::kStorage;
     case ErrorCode::kTimeout:

@@ -22,6 +22,7 @@ enum class ErrorCode {
   kData,          // token files, tokenizers, corpora
   kNoCheckpoint,  // nothing usable to resume from
   kHeld,          // the run directory belongs to a live launch
+  kPreflight,     // this node cannot run the job: something it needs is not installed or not allowed
   kTimeout,
   kPeerLost,
   kUnsupported,
