@@ -20,3 +20,7 @@ if(LLMTRAIN_SANITIZE)
   add_compile_options(-fsanitize=${LLMTRAIN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=${LLMTRAIN_SANITIZE})
 endif()
+if(LLMTRAIN_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage, so that libFuzzer sees where an input led
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,41 @@
+# llmtrain_fuzz(NAME SOURCES ... [CORPUS folder] DEPENDS modules... [LIBRARIES ...])
+#
+# A fuzz target: SOURCES define LLVMFuzzerTestOneInput. CORPUS (default: corpus/<name> beside the caller)
+# holds small inputs, good and bad; a crash that was found is added there. With LLMTRAIN_BUILD_FUZZERS
+# (clang, preset asan) the target is a libFuzzer program that CTest runs for LLMTRAIN_FUZZ_SECONDS; in every
+# other build it only replays its corpus.
+set(LLMTRAIN_FUZZ_SECONDS 5 CACHE STRING "How long CTest runs each fuzz target")
+
+function(llmtrain_fuzz name)
+  cmake_parse_arguments(F "" "CORPUS" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  if(NOT F_CORPUS)
+    set(F_CORPUS corpus/${name})
+  endif()
+  set(corpus "${CMAKE_CURRENT_SOURCE_DIR}/${F_CORPUS}")
+  if(NOT IS_DIRECTORY "${corpus}")
+    message(FATAL_ERROR "fuzz target ${name}: no corpus in ${corpus}")
+  endif()
+  foreach(dep IN LISTS F_DEPENDS)
+    if(NOT TARGET llmtrain::${dep})
+      return()
+    endif()
+  endforeach()
+  list(TRANSFORM F_DEPENDS PREPEND llmtrain::)
+
+  add_executable(${name} ${F_SOURCES})
+  target_link_libraries(${name} PRIVATE llmtrain_flags ${F_DEPENDS} ${F_LIBRARIES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(LLMTRAIN_BUILD_FUZZERS)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set(found "${CMAKE_BINARY_DIR}/fuzz/${name}")
+    file(MAKE_DIRECTORY "${found}")
+    add_test(NAME ${name} COMMAND ${name} -max_total_time=${LLMTRAIN_FUZZ_SECONDS} -rss_limit_mb=2048
+      -timeout=10 -print_final_stats=1 "${found}" "${corpus}" WORKING_DIRECTORY "${found}")
+    math(EXPR limit "${LLMTRAIN_FUZZ_SECONDS} + 120")
+    set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT ${limit})
+  else()
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/replay_main.cpp)
+    add_test(NAME ${name}_replay COMMAND ${name} "${corpus}")
+    set_tests_properties(${name}_replay PROPERTIES LABELS unit TIMEOUT 60)
+  endif()
+endfunction()

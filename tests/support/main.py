@@ -1,0 +1,25 @@
+"""How Python test scripts end: 0 passed, 1 failed, 77 everything was skipped.
+
+With CI=true a skipped test is a failure, unless the script says that its skips are allowed there
+(labels gpu and shared).
+"""
+
+import os
+import sys
+import unittest
+
+
+def run(may_skip_in_ci=False):
+    """Run the tests of the calling script and exit. Call it under `if __name__ == "__main__"`."""
+    program = unittest.main(module="__main__", exit=False, verbosity=2)
+    result = program.result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    if result.testsRun == 0:
+        sys.exit("no test ran")
+    if result.skipped:
+        if os.environ.get("CI") == "true" and not may_skip_in_ci:
+            sys.exit("with CI=true no test of this script may skip: " + "; ".join(why for _, why in result.skipped))
+        if len(result.skipped) == result.testsRun:
+            sys.exit(77)
+    sys.exit(0)
