@@ -16,28 +16,28 @@ namespace llmtrain {
 
 // One optimizer step of the whole job; one row of metrics.jsonl.
 struct StepReport {
-  std::int64_t step = 0;             // k = k-th update, from 1
-  std::optional<double> loss;        // mean over the valid tokens of the global batch
-  std::optional<double> grad_norm;   // before clipping
+  std::int64_t step = 0;            // k = k-th update, from 1
+  std::optional<double> loss;       // mean over the valid tokens of the global batch
+  std::optional<double> grad_norm;  // before clipping
   double lr = 0;
-  std::int64_t tokens = 0;           // since step 0, global
-  std::optional<double> tok_s;       // global
+  std::int64_t tokens = 0;      // since step 0, global
+  std::optional<double> tok_s;  // global
   std::optional<double> step_ms;
-  std::optional<double> mfu;         // of the model FLOPs; null until the peak is known
-  std::optional<double> mem_gb;      // peak resident (CPU) or allocated (CUDA) of rank 0
-  std::int64_t skipped = 0;          // steps skipped so far because a number was not finite
-  double data_wait_ms = 0;           // of rank 0; not in metrics.jsonl's fixed keys but appended to them
+  std::optional<double> mfu;     // of the model FLOPs; null until the peak is known
+  std::optional<double> mem_gb;  // peak resident (CPU) or allocated (CUDA) of rank 0
+  std::int64_t skipped = 0;      // steps skipped so far because a number was not finite
+  double data_wait_ms = 0;       // of rank 0; not in metrics.jsonl's fixed keys but appended to them
 };
 
 struct RunStarted {
-  std::string run;             // run.name
+  std::string run;  // run.name
   int world_size = 0;
-  std::int64_t first_step = 0;   // last finished step: 0 = fresh
+  std::int64_t first_step = 0;  // last finished step: 0 = fresh
   std::int64_t total_steps = 0;
-  std::string layout;          // "pp1 dp2 sp1 tp1"
+  std::string layout;  // "pp1 dp2 sp1 tp1"
   std::int64_t parameters = 0;
   int compute_threads = 0;
-  std::string cpu;             // instruction set that libtorch chose
+  std::string cpu;  // instruction set that libtorch chose
 };
 
 struct EvalReport {
@@ -68,14 +68,14 @@ struct CheckpointRejected {
 struct WorkerExited {
   int rank = 0;
   int pid = 0;
-  int code = 0;               // as a shell would report it: 128 + n for a signal
-  std::string cause;          // "signal 9 (SIGKILL)", "exit 1: data"
-  std::int64_t step = 0;      // last step it had finished
-  std::string phase;          // what it was doing, from its black box
+  int code = 0;           // as a shell would report it: 128 + n for a signal
+  std::string cause;      // "signal 9 (SIGKILL)", "exit 1: data"
+  std::int64_t step = 0;  // last step it had finished
+  std::string phase;      // what it was doing, from its black box
 };
 
 struct Restarted {
-  int restarts = 0;       // so far, this one included
+  int restarts = 0;  // so far, this one included
   int max_restarts = 0;
   std::string reason;
 };
@@ -96,8 +96,8 @@ struct CommTotals {
   std::string axis;
   std::string op;
   std::int64_t count = 0;
-  std::int64_t bytes = 0;       // payload given to the operation by this rank
-  double exposed_ms = 0;        // time the rank stood waiting
+  std::int64_t bytes = 0;  // payload given to the operation by this rank
+  double exposed_ms = 0;   // time the rank stood waiting
 };
 
 // At the end of a run, one for each rank; bytes.
@@ -118,13 +118,23 @@ struct Note {
   std::string text;
 };
 
-using EventBody = std::variant<StepReport, RunStarted, EvalReport, CheckpointSaved, CheckpointLoaded,
-                               CheckpointRejected, WorkerExited, Restarted, StopRequested, RunFinished,
-                               CommTotals, MemoryReport, Note>;
+using EventBody = std::variant<StepReport,
+                               RunStarted,
+                               EvalReport,
+                               CheckpointSaved,
+                               CheckpointLoaded,
+                               CheckpointRejected,
+                               WorkerExited,
+                               Restarted,
+                               StopRequested,
+                               RunFinished,
+                               CommTotals,
+                               MemoryReport,
+                               Note>;
 
 struct Event {
-  double time = 0;       // Unix seconds
-  int incarnation = 0;   // 0 = the first start of the workers in this run directory
+  double time = 0;      // Unix seconds
+  int incarnation = 0;  // 0 = the first start of the workers in this run directory
   EventBody body;
 };
 
@@ -133,7 +143,11 @@ const char* event_name(const EventBody& body);
 
 // One JSON object without a newline: {"time":…, "event":…, "incarnation":…, fields…}.
 std::string to_json_line(const Event& event);
-// The inverse, for messages that workers send to their agent; an unknown event or key is an error.
+// One row of metrics.jsonl without a newline, in its fixed order of keys: step, loss, grad_norm, lr, tokens,
+// tok_s, step_ms, mfu, mem_gb, skipped, incarnation, time, data_wait_ms.
+std::string to_metrics_line(const StepReport& report, double time, int incarnation);
+// The inverse of to_json_line, for messages that workers send to their agent. An unknown event, an unknown,
+// missing or mistyped key and a line of more than 1 MiB are errors (kCorrupt).
 Result<Event> event_from_json(const std::string& line);
 
 // Receives events in order; implementations are files, the console, TensorBoard and the control channel.
