@@ -156,9 +156,8 @@ def using_namespace(root):
 
 def standard_output(root):
     """stdout carries results, and results are printed by commands."""
-    pattern = r"\bstd::cout\b|\b(std::)?(printf|puts|putchar)\s*\(|\bstdout\b"
-    paths = [p for p in files(root, "src", "include") if not relative(root, p).startswith("src/engine")]
-    return matches(root, paths, pattern, "standard output outside cli")
+    pattern = r"^(?!\s*//).*(\bstd::cout\b|\b(std::)?(printf|puts|putchar)\s*\()"
+    return matches(root, files(root, "src", "include"), pattern, "standard output outside cli")
 
 
 def leftovers(root):
