@@ -22,10 +22,12 @@ endfunction()
 _llmtrain_imported(_llmtrain_c10 "${_torch}/lib/libc10.so")
 _llmtrain_imported(_llmtrain_torch_cpu "${_torch}/lib/libtorch_cpu.so")
 
-# The wheel ships its own fmt headers: as system directories they come after ours and do not shadow it.
+# The wheel ships its own fmt headers. They must come after those of the distribution in /usr/include, so
+# -isystem (which comes before) is not enough.
 add_library(llmtrain_torch INTERFACE)
 add_library(llmtrain::torch_cpu ALIAS llmtrain_torch)
-target_include_directories(llmtrain_torch SYSTEM INTERFACE "${_torch}/include" "${_torch}/include/torch/csrc/api/include")
+target_compile_options(llmtrain_torch INTERFACE
+  "SHELL:-idirafter ${_torch}/include" "SHELL:-idirafter ${_torch}/include/torch/csrc/api/include")
 target_compile_definitions(llmtrain_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
 target_link_libraries(llmtrain_torch INTERFACE -Wl,--no-as-needed _llmtrain_torch_cpu _llmtrain_c10 -Wl,--as-needed)
 target_link_options(llmtrain_torch INTERFACE

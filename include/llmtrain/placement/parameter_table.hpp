@@ -24,10 +24,10 @@ struct ParamSpec {
   std::vector<std::int64_t> shape;   // global, [out, in] for matrices
   InitRule init = InitRule::kNormal;
   double init_std = 0.0;             // kNormal: standard deviation
-  std::optional<int> cut_dim;        // dimension cut along `cut_axis`; absent = replicated
+  std::optional<int> cut_dim{};       // dimension cut along `cut_axis`; absent = replicated
   Axis cut_axis = Axis::kTensor;
   bool decay = false;                // takes weight decay
-  std::string tied_with;             // name of the parameter that holds the values; empty = own storage
+  std::string tied_with{};            // name of the parameter that holds the values; empty = own storage
   SegmentIndex segment = 0;
 
   std::int64_t numel() const {

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "llmtrain/placement/parameter_table.hpp"
+#include "llmtrain/tensor/tensor.hpp"
+
+// The model's storage: for every segment one flat buffer of weights, one of main gradients and one of
+// master weights.
+//
+// Weights have the compute type. Main gradients and masters have fp32, or fp64 under fp64; when that is
+// the compute type, master and weights are the same storage. A parameter lies at the same element offset
+// in all three, on a 64-byte boundary in each; gaps are zero and stay zero, so that whole buffers may be
+// reduced, normed and updated at once. It knows names and memory, not what the network computes.
+namespace llmtrain {
+
+// One parameter's part of the buffers: flattened one-dimensional views.
+struct ParamSlice {
+  const ParamSpec* spec = nullptr;
+  std::int64_t offset = 0;  // elements from the start of the segment's buffers
+  at::Tensor weight;        // [numel] compute type
+  at::Tensor master;        // [numel] main type
+  at::Tensor grad;          // [numel] main type
+};
+
+struct SegmentParameters {
+  at::Tensor weights;  // [padded numel] compute type
+  at::Tensor masters;  // [padded numel] main type; the same storage as weights when the types agree
+  at::Tensor grads;    // [padded numel] main type
+  std::vector<ParamSlice> slices;  // in table order; tied parameters are absent
+
+  bool empty() const { return slices.empty(); }
+};
+
+// A weight with its main gradient, in the parameter's own shape. Both undefined: no such parameter.
+struct WeightView {
+  at::Tensor weight;
+  at::Tensor grad;
+  bool defined() const { return weight.defined(); }
+};
+
+class FlatParameters {
+ public:
+  // The table must list segments in ascending order, as parameter_table does. Gradients start at zero,
+  // weights at zero too: call initialize, or fill the masters (a checkpoint does) and call publish_all.
+  FlatParameters(std::vector<ParamSpec> table, DType compute);
+  FlatParameters(const FlatParameters&) = delete;
+  FlatParameters& operator=(const FlatParameters&) = delete;
+  FlatParameters(FlatParameters&&) = default;
+  FlatParameters& operator=(FlatParameters&&) = default;
+
+  // Fills masters by init_values and publishes them.
+  void initialize(std::uint64_t seed);
+  // Rounds a segment's masters into its weights; nothing to do when they are the same storage.
+  void publish(SegmentIndex segment);
+  void publish_all();
+  void zero_grad(SegmentIndex segment);
+  void zero_grads();
+
+  int num_segments() const { return static_cast<int>(segments_.size()); }
+  const SegmentParameters& segment(SegmentIndex index) const;
+  // The slice that holds a parameter's values; follows tied_with. Throws CheckFailure for an unknown name.
+  const ParamSlice& slice(const std::string& name) const;
+  bool contains(const std::string& name) const { return by_name_.contains(name); }
+
+  // In the parameter's shape; undefined for an unknown name, so that optional parts need no second list.
+  WeightView view(const std::string& name) const;
+  // One matrix over parameters that are neighbours in the buffer: [sum of rows, columns], or [sum of
+  // rows] for vectors. Undefined when one is unknown or padding lies between them.
+  WeightView fused_view(const std::vector<std::string>& names) const;
+
+  const std::vector<ParamSpec>& table() const { return table_; }
+  DType compute_type() const { return compute_; }
+  DType main_type() const { return accumulation_type(compute_); }
+  bool has_separate_masters() const { return compute_ != main_type(); }
+
+ private:
+  struct Location {
+    SegmentIndex segment = 0;
+    std::size_t index = 0;
+  };
+
+  void allocate(SegmentIndex index, const std::vector<const ParamSpec*>& specs);
+
+  std::vector<ParamSpec> table_;
+  DType compute_;
+  std::vector<SegmentParameters> segments_;
+  std::unordered_map<std::string, Location> by_name_;
+};
+
+}  // namespace llmtrain

@@ -1,0 +1,2 @@
+#define LLMTRAIN_ISA kernels_avx2
+#include "row_kernels.inl"

@@ -1,0 +1,2 @@
+#define LLMTRAIN_ISA kernels_avx512
+#include "row_kernels.inl"

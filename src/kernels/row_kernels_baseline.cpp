@@ -1,0 +1,2 @@
+#define LLMTRAIN_ISA kernels_baseline
+#include "row_kernels.inl"

@@ -1,0 +1,31 @@
+#include "block.hpp"
+
+#include <fmt/format.h>
+
+namespace llmtrain {
+
+BlockWeights block_weights(const FlatParameters& params, const ModelSpec& model, std::int64_t layer) {
+  const std::string prefix = fmt::format("model.layers.{}.", layer);
+  const std::string attention = prefix + "self_attn.";
+  return {.heads = model.num_heads,
+          .kv_heads = model.num_kv_heads.value(),
+          .head_dim = model.head_dim.value(),
+          .attention_norm = norm_weights(params, model, prefix + "input_layernorm"),
+          .qkv = linear_weights(params, {attention + "q_proj", attention + "k_proj", attention + "v_proj"}),
+          .q_norm = params.view(attention + "q_norm.weight"),
+          .k_norm = params.view(attention + "k_norm.weight"),
+          .qk_eps = model.norm_eps,
+          .out = linear_weights(params, {attention + "o_proj"}),
+          .mlp_norm = norm_weights(params, model, prefix + "post_attention_layernorm"),
+          .mlp = mlp_weights(params, model, prefix + "mlp.")};
+}
+
+at::Tensor block(const at::Tensor& x, const BlockWeights& w, const SequenceLayout& layout,
+                 const RopeTables& rope, const GradientContext& context, KvCache::Layer* cache) {
+  const at::Tensor qkv = linear(norm(x, w.attention_norm), w.qkv, context);          // [b s, (n + 2k) d]
+  const at::Tensor heads = attention_core(qkv, w, layout, rope, cache);              // [b s, n d]
+  const at::Tensor middle = linear(heads, w.out, context, x);                        // [b s, h]
+  return mlp(norm(middle, w.mlp_norm), w.mlp, context, middle);                      // [b s, h]
+}
+
+}  // namespace llmtrain

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "linear.hpp"
+#include "llmtrain/model/kv_cache.hpp"
+#include "llmtrain/model/rope.hpp"
+#include "mlp.hpp"
+#include "norm.hpp"
+
+// One block of the transformer: x + attention(norm(x)), then + mlp(norm(.)).
+namespace llmtrain {
+
+struct BlockWeights {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  NormWeights attention_norm;
+  LinearWeights qkv;   // [(n + 2k) d, h]
+  WeightView q_norm;   // [d], when the model has them
+  WeightView k_norm;   // [d]
+  double qk_eps = 1e-5;
+  LinearWeights out;   // [h, n d]
+  NormWeights mlp_norm;
+  MlpWeights mlp;
+};
+
+BlockWeights block_weights(const FlatParameters& params, const ModelSpec& model, std::int64_t layer);
+
+// How the rows of a block's input are sequences, and where they stand.
+struct SequenceLayout {
+  std::int64_t batch = 0;
+  std::int64_t length = 0;
+  std::int64_t first_position = 0;  // of the first row of every sequence
+};
+
+// x [b s, h] -> [b s, h]. With a cache layer, keys and values are added to it at first_position and
+// attention runs over everything cached; no gradient then.
+at::Tensor block(const at::Tensor& x, const BlockWeights& w, const SequenceLayout& layout,
+                 const RopeTables& rope, const GradientContext& context, KvCache::Layer* cache = nullptr);
+
+// The part between the projections: qk-norm, rotation, attention. qkv [b s, (n + 2k) d] -> [b s, n d].
+// Overwrites qkv unless the model has qk-norm.
+at::Tensor attention_core(const at::Tensor& qkv, const BlockWeights& w, const SequenceLayout& layout,
+                          const RopeTables& rope, KvCache::Layer* cache);
+
+}  // namespace llmtrain

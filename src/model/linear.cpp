@@ -1,0 +1,105 @@
+#include "linear.hpp"
+
+#include <ATen/ops/sum.h>
+
+#include "llmtrain/core/check.hpp"
+#include "llmtrain/tensor/gemm.hpp"
+#include "llmtrain/tensor/gradient_node.hpp"
+
+// Shapes: t tokens of the micro-batch, in and out widths of the layer.
+namespace llmtrain {
+namespace {
+
+std::vector<std::string> with_suffix(const std::vector<std::string>& names, const char* suffix) {
+  std::vector<std::string> result;
+  for (const std::string& name : names) result.push_back(name + suffix);
+  return result;
+}
+
+std::vector<WeightView> fused_or_apart(const FlatParameters& params, const std::vector<std::string>& names) {
+  if (WeightView fused = params.fused_view(names); fused.defined()) return {fused};
+  std::vector<WeightView> parts;
+  for (const std::string& name : names)
+    if (WeightView part = params.view(name); part.defined()) parts.push_back(part);
+  return parts;
+}
+
+// y (already holding the residual, when there is one) += bias, column part by column part.
+void add_bias(at::Tensor& y, const LinearWeights& w, bool overwrite) {
+  std::int64_t column = 0;
+  for (const WeightView& bias : w.biases) {
+    const std::int64_t width = bias.weight.size(0);
+    at::Tensor part = y.narrow(1, column, width);  // [t, out_i]
+    if (overwrite)
+      part.copy_(bias.weight);
+    else
+      part.add_(bias.weight);
+    column += width;
+  }
+}
+
+}  // namespace
+
+LinearWeights linear_weights(const FlatParameters& params, const std::vector<std::string>& names) {
+  LinearWeights w{.weights = fused_or_apart(params, with_suffix(names, ".weight")),
+                  .biases = fused_or_apart(params, with_suffix(names, ".bias"))};
+  LLMTRAIN_CHECK(!w.weights.empty(), "no weight called {}.weight", names.front());
+  w.in = w.weights.front().weight.size(1);
+  for (const WeightView& part : w.weights) w.out += part.weight.size(0);
+  return w;
+}
+
+at::Tensor linear(const at::Tensor& x, const LinearWeights& w, const GradientContext& context,
+                  const at::Tensor& residual) {
+  expect_shape(x, {kAnyExtent, w.in}, "input of a linear layer");
+  const at::Tensor input = x.detach();                                            // [t, in]
+  const bool start = residual.defined() || !w.biases.empty();
+  at::Tensor y = residual.defined() ? residual.detach().clone() : at::Tensor();   // [t, out]
+  if (!y.defined()) y = empty_host({x.size(0), w.out}, dtype_of(x.scalar_type()));
+  if (!w.biases.empty()) add_bias(y, w, !residual.defined());
+  std::int64_t column = 0;
+  for (const WeightView& part : w.weights) {
+    const std::int64_t width = part.weight.size(0);
+    at::Tensor columns = y.narrow(1, column, width);                              // [t, out_i]
+    gemm(input, part.weight.t(), columns, {.beta = start ? 1.0 : 0.0});
+    column += width;
+  }
+  if (wants_gradient({x, residual})) {
+    const bool with_residual = residual.defined();
+    attach_backward(y, {x, residual}, "Linear", [input, &w, &context, with_residual](const at::Tensor& dy) {
+      const at::Tensor grad = dy.contiguous();                                    // [t, out]
+      context.run([grad, input, &w] { add_linear_weight_gradient(grad, input, w); });
+      return std::vector<at::Tensor>{linear_input_gradient(grad, w), with_residual ? grad : at::Tensor()};
+    });
+  }
+  return y;
+}
+
+at::Tensor linear_input_gradient(const at::Tensor& dy, const LinearWeights& w) {
+  at::Tensor dx = empty_host({dy.size(0), w.in}, dtype_of(dy.scalar_type()));     // [t, in]
+  std::int64_t column = 0;
+  for (const WeightView& part : w.weights) {
+    const std::int64_t width = part.weight.size(0);
+    gemm(dy.narrow(1, column, width), part.weight, dx, {.beta = column == 0 ? 0.0 : 1.0});
+    column += width;
+  }
+  return dx;
+}
+
+void add_linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, const LinearWeights& w) {
+  std::int64_t column = 0;
+  for (const WeightView& part : w.weights) {
+    const std::int64_t width = part.weight.size(0);
+    at::Tensor main = part.grad;                                                  // [out_i, in] main type
+    gemm(dy.narrow(1, column, width).t(), x, main, {.beta = 1.0});
+    column += width;
+  }
+  column = 0;
+  for (const WeightView& bias : w.biases) {
+    const std::int64_t width = bias.weight.size(0);
+    bias.grad.add_(at::sum(dy.narrow(1, column, width), 0, false, bias.grad.scalar_type()));  // [out_i]
+    column += width;
+  }
+}
+
+}  // namespace llmtrain

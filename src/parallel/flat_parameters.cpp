@@ -1,0 +1,147 @@
+#include "llmtrain/parallel/flat_parameters.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include <ATen/Parallel.h>
+
+#include "llmtrain/core/check.hpp"
+#include "llmtrain/core/division.hpp"
+#include "llmtrain/placement/init.hpp"
+
+namespace llmtrain {
+namespace {
+
+// 64 bytes of the narrowest type, so that offsets agree in every buffer and each view is aligned.
+constexpr std::int64_t kAlignElements = 32;
+
+template <class T>
+void init_slice(const ParamSlice& slice, std::uint64_t seed) {
+  T* const data = slice.master.data_ptr<T>();
+  constexpr std::int64_t kGrain = 1 << 14;
+  at::parallel_for(0, slice.spec->numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    init_values(*slice.spec, seed, begin, std::span<T>(data + begin, static_cast<std::size_t>(end - begin)));
+  });
+}
+
+}  // namespace
+
+FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute)
+    : table_(std::move(table)), compute_(compute) {
+  int num_segments = 0;
+  for (const ParamSpec& param : table_) {
+    LLMTRAIN_CHECK(param.segment >= num_segments - 1, "{} of segment {} comes after segment {}", param.name,
+                   param.segment, num_segments - 1);
+    num_segments = std::max(num_segments, param.segment + 1);
+  }
+  segments_.resize(static_cast<std::size_t>(num_segments));
+  std::vector<std::vector<const ParamSpec*>> owned(segments_.size());
+  for (const ParamSpec& param : table_)
+    if (param.tied_with.empty()) owned[static_cast<std::size_t>(param.segment)].push_back(&param);
+  for (int i = 0; i < num_segments; ++i) allocate(i, owned[static_cast<std::size_t>(i)]);
+
+  for (const ParamSpec& param : table_) {
+    if (param.tied_with.empty()) continue;
+    const auto holder = by_name_.find(param.tied_with);
+    LLMTRAIN_CHECK(holder != by_name_.end(), "{} is tied with {}, which is not in the table", param.name,
+                   param.tied_with);
+    LLMTRAIN_CHECK(slice(param.tied_with).spec->shape == param.shape, "{} and {} are tied but differ in shape",
+                   param.name, param.tied_with);
+    by_name_.emplace(param.name, holder->second);
+  }
+}
+
+void FlatParameters::allocate(SegmentIndex index, const std::vector<const ParamSpec*>& specs) {
+  SegmentParameters& segment = segments_[static_cast<std::size_t>(index)];
+  std::vector<std::int64_t> offsets;
+  std::int64_t total = 0;
+  for (const ParamSpec* spec : specs) {
+    offsets.push_back(total);
+    total += round_up(spec->numel(), kAlignElements);
+  }
+  segment.weights = zeros_host({total}, compute_);                                            // [total]
+  segment.masters = has_separate_masters() ? zeros_host({total}, main_type()) : segment.weights;  // [total]
+  segment.grads = zeros_host({total}, main_type());                                           // [total]
+
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const std::int64_t numel = specs[i]->numel();
+    const auto part = [&](const at::Tensor& buffer) { return buffer.narrow(0, offsets[i], numel); };
+    segment.slices.push_back({.spec = specs[i],
+                              .offset = offsets[i],
+                              .weight = part(segment.weights),
+                              .master = part(segment.masters),
+                              .grad = part(segment.grads)});
+    const bool added = by_name_.emplace(specs[i]->name, Location{index, i}).second;
+    LLMTRAIN_CHECK(added, "parameter {} is listed twice", specs[i]->name);
+  }
+}
+
+void FlatParameters::initialize(std::uint64_t seed) {
+  for (const SegmentParameters& part : segments_) {
+    for (const ParamSlice& slice : part.slices) {
+      if (main_type() == DType::kFp64)
+        init_slice<double>(slice, seed);
+      else
+        init_slice<float>(slice, seed);
+    }
+  }
+  publish_all();
+}
+
+void FlatParameters::publish(SegmentIndex index) {
+  const SegmentParameters& part = segment(index);
+  if (has_separate_masters()) segments_[static_cast<std::size_t>(index)].weights.copy_(part.masters);
+}
+
+void FlatParameters::publish_all() {
+  for (int i = 0; i < num_segments(); ++i) publish(i);
+}
+
+void FlatParameters::zero_grad(SegmentIndex index) {
+  LLMTRAIN_CHECK(index >= 0 && index < num_segments(), "segment {} of {}", index, num_segments());
+  segments_[static_cast<std::size_t>(index)].grads.zero_();
+}
+
+void FlatParameters::zero_grads() {
+  for (int i = 0; i < num_segments(); ++i) zero_grad(i);
+}
+
+const SegmentParameters& FlatParameters::segment(SegmentIndex index) const {
+  LLMTRAIN_CHECK(index >= 0 && index < num_segments(), "segment {} of {}", index, num_segments());
+  return segments_[static_cast<std::size_t>(index)];
+}
+
+const ParamSlice& FlatParameters::slice(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  LLMTRAIN_CHECK(found != by_name_.end(), "no parameter is called {}", name);
+  return segment(found->second.segment).slices[found->second.index];
+}
+
+WeightView FlatParameters::view(const std::string& name) const {
+  if (!contains(name)) return {};
+  const ParamSlice& part = slice(name);
+  return {.weight = part.weight.view(part.spec->shape), .grad = part.grad.view(part.spec->shape)};
+}
+
+WeightView FlatParameters::fused_view(const std::vector<std::string>& names) const {
+  if (names.empty() || !contains(names.front())) return {};
+  const Location first = by_name_.at(names.front());
+  const ParamSlice& head = slice(names.front());
+  std::vector<std::int64_t> shape = head.spec->shape;
+  std::int64_t numel = head.spec->numel();
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    const auto found = by_name_.find(names[i]);
+    if (found == by_name_.end() || found->second.segment != first.segment) return {};
+    const ParamSlice& part = slice(names[i]);
+    const bool same_columns =
+        part.spec->shape.size() == shape.size() && (shape.size() < 2 || part.spec->shape[1] == shape[1]);
+    if (!same_columns || part.offset != head.offset + numel) return {};
+    shape[0] += part.spec->shape[0];
+    numel += part.spec->numel();
+  }
+  const SegmentParameters& home = segment(first.segment);
+  return {.weight = home.weights.narrow(0, head.offset, numel).view(shape),
+          .grad = home.grads.narrow(0, head.offset, numel).view(shape)};
+}
+
+}  // namespace llmtrain
