@@ -16,7 +16,7 @@ struct Origin {
   int line = 0;                               // from 1
   int column = 0;                             // from 1
 
-  // "job.yaml:3:7", "--set a.b=c", "default".
+  // "job.yaml:3:7", "job.yaml: --set a.b=c", "default".
   std::string text() const;
 };
 

@@ -1,0 +1,214 @@
+#pragma once
+
+#include <concepts>
+#include <limits>
+#include <type_traits>
+
+#include "llmtrain/spec/job_spec.hpp"
+
+// The one list of fields of every section: name, member, what it means, what is allowed.
+//
+// Reader, writer, --set, the reference page and the JSON schema all walk this list. A field that is not
+// here does not exist; a field that is here works.
+namespace llmtrain {
+
+// What a value may be, beyond its type. `words` lists allowed texts, separated by `|`.
+struct Allowed {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool above_min = false;  // min itself is not allowed
+  const char* words = nullptr;
+};
+
+constexpr Allowed anything() { return {}; }
+constexpr Allowed at_least(double min) { return {.min = min}; }
+constexpr Allowed above(double min) { return {.min = min, .above_min = true}; }
+constexpr Allowed between(double min, double max) { return {.min = min, .max = max}; }
+constexpr Allowed words(const char* list) { return {.words = list}; }
+
+struct FieldInfo {
+  const char* name;
+  const char* doc;
+  Allowed allowed;
+};
+
+// Structs whose fields are listed below.
+template <class S, class Spec>
+concept FieldsOf = std::same_as<std::remove_const_t<S>, Spec>;
+
+// Sizes are bounded so that no product of them overflows 64 bits.
+inline constexpr double kMaxCount = 1e6;
+inline constexpr double kMaxExtent = 1 << 27;
+
+void visit_fields(FieldsOf<RunSpec> auto& s, auto&& v) {
+  v({"name", "names the run; part of paths, so without `/`", anything()}, s.name);
+  v({"dir", "run directory, shared by all nodes", anything()}, s.dir);
+  v({"seed", "decides initial weights and the order of data", anything()}, s.seed);
+  v({"device", "what ranks compute on; `auto` = cuda where it is available, else cpu", anything()}, s.device);
+}
+
+void visit_fields(FieldsOf<RopeScalingSpec> auto& s, auto&& v) {
+  v({"type", "how rotary frequencies are stretched for longer contexts", anything()}, s.type);
+  v({"factor", "stretch", at_least(1)}, s.factor);
+  v({"low_freq_factor", "llama3: wavelengths above original / this are stretched fully", above(0)}, s.low_freq_factor);
+  v({"high_freq_factor", "llama3: wavelengths below original / this are kept", above(0)}, s.high_freq_factor);
+  v({"original_max_position", "llama3: context length before stretching", between(1, kMaxExtent)},
+    s.original_max_position);
+}
+
+void visit_fields(FieldsOf<ModelSpec> auto& s, auto&& v) {
+  v({"preset", "a known model by size; fields given beside it override it", anything()}, s.preset);
+  v({"family", "chooses the defaults of the fields below", anything()}, s.family);
+  v({"vocab_size", "rows of the embedding", between(1, kMaxExtent)}, s.vocab_size);
+  v({"hidden_size", "width of the residual stream", between(1, kMaxCount)}, s.hidden_size);
+  v({"num_layers", "transformer blocks", between(1, 10000)}, s.num_layers);
+  v({"num_heads", "query heads", between(1, 65536)}, s.num_heads);
+  v({"num_kv_heads", "key and value heads; `auto` = num_heads", between(1, 65536)}, s.num_kv_heads);
+  v({"head_dim", "width of one head; `auto` = hidden_size / num_heads", between(1, 65536)}, s.head_dim);
+  v({"ffn_hidden_size", "width of the MLP; `auto` = 4 x hidden, or 8/3 x hidden rounded up to 64 when gated",
+     between(1, kMaxExtent)},
+    s.ffn_hidden_size);
+  v({"max_position", "rows of a learned position table; `auto` = data.seq_length", between(1, kMaxExtent)},
+    s.max_position);
+  v({"norm", "normalisation before attention, MLP and head", anything()}, s.norm);
+  v({"norm_eps", "added to the variance", above(0)}, s.norm_eps);
+  v({"position", "how positions enter", anything()}, s.position);
+  v({"rope_theta", "base of the rotary frequencies", above(0)}, s.rope_theta);
+  v({"rope_scaling", "longer contexts by stretched rotary frequencies", anything()}, s.rope_scaling);
+  v({"mlp", "activation; swiglu and geglu are gated", anything()}, s.mlp);
+  v({"qkv_bias", "bias of the query, key and value projections", anything()}, s.qkv_bias);
+  v({"attention_out_bias", "bias of the attention's output projection", anything()}, s.attention_out_bias);
+  v({"mlp_bias", "biases of the MLP", anything()}, s.mlp_bias);
+  v({"qk_norm", "RMS norm over head_dim of every query and key head", anything()}, s.qk_norm);
+  v({"tie_embeddings", "the head shares the embedding's weights", anything()}, s.tie_embeddings);
+  v({"init_std", "standard deviation of initial weights; output projections divide it by sqrt(2 x layers)", above(0)},
+    s.init_std);
+}
+
+void visit_fields(FieldsOf<DataSourceSpec> auto& s, auto&& v) {
+  v({"path", "a token file pair without its suffix, a directory with one, or `synthetic`", anything()}, s.path);
+  v({"weight", "share of the samples, relative to the other sources", above(0)}, s.weight);
+  v({"max_epochs", "at most so often; `auto` = as often as the run needs", above(0)}, s.max_epochs);
+}
+
+void visit_fields(FieldsOf<DataSpec> auto& s, auto&& v) {
+  v({"seq_length", "tokens of one sample", between(1, kMaxExtent)}, s.seq_length);
+  v({"tokenizer", "tokenizer.json, a directory with one, or `bytes`; empty for synthetic data", anything()},
+    s.tokenizer);
+  v({"train", "sources to train on: a list, one map, or a path", anything()}, s.train);
+  v({"valid", "sources to evaluate on, written like train", anything()}, s.valid);
+  v({"valid_fraction", "share of train's documents held out when valid is empty", between(0, 0.5)}, s.valid_fraction);
+  v({"prefetch", "batches kept ready", between(0, 1024)}, s.prefetch);
+}
+
+void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
+  v({"tp", "tensor parallel degree", between(1, kMaxCount)}, s.tp);
+  v({"pp", "pipeline stages", between(1, kMaxCount)}, s.pp);
+  v({"dp", "data parallel degree; `auto` = whatever is left of the world", between(1, kMaxCount)}, s.dp);
+  v({"sp", "ranks that share one sequence in attention (context parallelism); not Megatron's flag",
+     between(1, kMaxCount)},
+    s.sp);
+}
+
+void visit_fields(FieldsOf<BatchSpec> auto& s, auto&& v) {
+  v({"micro_batch_size", "sequences of one forward pass of one rank", between(1, kMaxCount)}, s.micro_batch_size);
+  v({"gradient_accumulation_steps", "micro-batches of one rank in a step; `auto` follows from global_batch_size",
+     between(1, kMaxCount)},
+    s.gradient_accumulation_steps);
+  v({"global_batch_size", "sequences of all ranks in a step; `auto` = micro x accumulation x dp", between(1, 1e9)},
+    s.global_batch_size);
+}
+
+void visit_fields(FieldsOf<PrecisionSpec> auto& s, auto&& v) {
+  v({"compute", "type of weights and activations in forward and backward", anything()}, s.compute);
+  v({"reduce", "type in which gradients are summed; `auto` = the wider of fp32 and compute", anything()}, s.reduce);
+}
+
+void visit_fields(FieldsOf<OptimizerSpec> auto& s, auto&& v) {
+  v({"name", "update rule", anything()}, s.name);
+  v({"lr", "peak learning rate", at_least(0)}, s.lr);
+  v({"betas", "adamw: decay of the first and second moment, each in [0, 1)", between(0, 1)}, s.betas);
+  v({"eps", "adamw: added to the root of the second moment", above(0)}, s.eps);
+  v({"weight_decay", "decoupled weight decay; never on norms and biases", at_least(0)}, s.weight_decay);
+  v({"decay_embeddings", "also decay embeddings", anything()}, s.decay_embeddings);
+  v({"momentum", "sgd: decay of the velocity, in [0, 1)", between(0, 1)}, s.momentum);
+  v({"clip_grad", "largest global gradient norm; 0 = no clipping", at_least(0)}, s.clip_grad);
+}
+
+void visit_fields(FieldsOf<LrScheduleSpec> auto& s, auto&& v) {
+  v({"style", "shape after the warm-up", anything()}, s.style);
+  v({"warmup", "length of the linear warm-up from 0", anything()}, s.warmup);
+  v({"decay", "wsd: length of the final decay", anything()}, s.decay);
+  v({"min_lr_ratio", "last learning rate as a share of the peak", between(0, 1)}, s.min_lr_ratio);
+}
+
+void visit_fields(FieldsOf<TrainSpec> auto& s, auto&& v) {
+  v({"duration", "length of the run, in steps, tokens or samples", anything()}, s.duration);
+  v({"log_interval", "steps between lines on the console (metrics.jsonl has every step)", at_least(1)},
+    s.log_interval);
+  v({"eval_interval", "between evaluations; 0 = never", anything()}, s.eval_interval);
+  v({"eval_steps", "global batches of one evaluation", between(1, 1e9)}, s.eval_steps);
+  v({"compute_threads", "per rank; 0 = cores of the node / ranks on it", between(0, 4096)}, s.compute_threads);
+}
+
+void visit_fields(FieldsOf<CheckpointSpec> auto& s, auto&& v) {
+  v({"interval", "between checkpoints; 0 = only at the end and on a stop", anything()}, s.interval);
+  v({"keep_last", "newest checkpoints kept; 0 = all", at_least(0)}, s.keep_last);
+  v({"keep_every", "checkpoints at multiples of this are kept for good; 0 = none", anything()}, s.keep_every);
+  v({"save_initial", "also write step 0", anything()}, s.save_initial);
+  v({"resume", "`auto` continues what the run directory holds; `never` refuses a used one", anything()}, s.resume);
+}
+
+void visit_fields(FieldsOf<ResilienceSpec> auto& s, auto&& v) {
+  v({"max_restarts", "of the workers, over the life of one launch", at_least(0)}, s.max_restarts);
+  v({"no_progress_limit", "restarts in a row without a new step before the run stops", at_least(1)},
+    s.no_progress_limit);
+  v({"collective_timeout_s", "deadline of one collective, seconds", above(0)}, s.collective_timeout_s);
+  v({"stop_grace_s", "from TERM to KILL of a worker that does not end, seconds", at_least(0)}, s.stop_grace_s);
+  v({"max_skipped_steps", "non-finite steps in a row before the run stops", at_least(0)}, s.max_skipped_steps);
+}
+
+void visit_fields(FieldsOf<MonitoringSpec> auto& s, auto&& v) {
+  v({"tensorboard", "write TensorBoard event files", anything()}, s.tensorboard);
+  v({"trace_collectives", "keep the last collectives of every rank for diagnosis", anything()}, s.trace_collectives);
+  v({"check_collectives", "compare operation and shape of every collective over its group", anything()},
+    s.check_collectives);
+  v({"peak_tflops", "peak of one rank for MFU; `auto` = measured once per host", above(0)}, s.peak_tflops);
+}
+
+void visit_fields(FieldsOf<LaunchSpec> auto& s, auto&& v) {
+  v({"nodes", "hosts of the job", between(1, kMaxCount)}, s.nodes);
+  v({"procs_per_node", "ranks on each node; `auto` = pp x dp x sp x tp / nodes on CPUs", between(1, 65536)},
+    s.procs_per_node);
+  v({"env", "added to the environment of the workers", anything()}, s.env);
+}
+
+void visit_fields(FieldsOf<FaultSpec> auto& s, auto&& v) {
+  v({"kind", "what happens", anything()}, s.kind);
+  v({"rank", "on which rank; -1 = all", at_least(-1)}, s.rank);
+  v({"step", "at which step; -1 = any", at_least(-1)}, s.step);
+  v({"point", "where in the step", words("step|forward|backward|reduce|optimizer|save|commit|start")}, s.point);
+  v({"each", "once, or at every step that matches", anything()}, s.each);
+  v({"ms", "sleep: how long, milliseconds", between(0, 86400000)}, s.ms);
+  v({"incarnation", "in which start of the workers, from 0; -1 = in all", at_least(-1)}, s.incarnation);
+}
+
+void visit_fields(FieldsOf<JobSpec> auto& s, auto&& v) {
+  v({"version", "of this format", between(1, 1)}, s.version);
+  v({"run", "what the run is called and where it lives", anything()}, s.run);
+  v({"model", "the transformer", anything()}, s.model);
+  v({"data", "what it reads", anything()}, s.data);
+  v({"parallelism", "how the job is cut over ranks", anything()}, s.parallelism);
+  v({"batch", "sequences of a step", anything()}, s.batch);
+  v({"precision", "number formats", anything()}, s.precision);
+  v({"optimizer", "the update rule", anything()}, s.optimizer);
+  v({"lr_schedule", "the learning rate over time", anything()}, s.lr_schedule);
+  v({"train", "how long, and what happens in between", anything()}, s.train);
+  v({"checkpoint", "what is saved when", anything()}, s.checkpoint);
+  v({"resilience", "what happens when something breaks", anything()}, s.resilience);
+  v({"monitoring", "what is recorded", anything()}, s.monitoring);
+  v({"launch", "which processes run it", anything()}, s.launch);
+  v({"faults", "faults to inject, for drills and tests", anything()}, s.faults);
+}
+
+}  // namespace llmtrain

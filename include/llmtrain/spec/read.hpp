@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "llmtrain/spec/job_spec.hpp"
+#include "llmtrain/spec/yaml.hpp"
+
+// Fills a spec from a tree: types, ranges and names of single fields. What fields mean together is
+// for `job` to judge.
+namespace llmtrain {
+
+// Fields that the tree does not name keep the value they have in `spec`. Every violation is reported;
+// a field with a violation keeps its value too.
+void read_spec(const YamlNode& tree, JobSpec& spec, Diagnostics& diagnostics);
+
+}  // namespace llmtrain

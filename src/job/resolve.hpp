@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+
+#include "llmtrain/spec/job_spec.hpp"
+#include "llmtrain/spec/yaml.hpp"
+
+namespace llmtrain {
+
+// Fills every optional of `spec` that has an `auto`: sizes of the model, layout, batch, types. Arithmetic
+// that does not come out is reported with the numbers spelt out; `spec` then holds a usable stand-in.
+// `tree` says where values were written. `procs_per_node` wins over the spec's.
+void resolve(JobSpec& spec,
+             const YamlNode& tree,
+             std::optional<int> procs_per_node,
+             bool cuda_available,
+             Diagnostics& diagnostics);
+
+}  // namespace llmtrain
