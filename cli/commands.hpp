@@ -12,6 +12,8 @@ namespace llmtrain::cli {
 
 using Runner = std::function<int()>;
 
+void add_schema(CLI::App& app, Runner& run);
+void add_validate(CLI::App& app, Runner& run);
 void add_worker(CLI::App& app, Runner& run);
 
 }  // namespace llmtrain::cli

@@ -11,6 +11,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", LLMTRAIN_VERSION);
   cli::Runner run;
+  cli::add_validate(app, run);
+  cli::add_schema(app, run);
   cli::add_worker(app, run);
 
   try {
