@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -9,14 +8,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "llmtrain/shm/reduce.hpp"
+
 // How ranks exchange tensors: one ordered group of ranks, a few verbs, tensors in and out.
 //
 // Every verb is collective over the group (send and recv over two of its ranks) and must be called by
 // all its ranks in the same order. A group of one is the identity. Tensors are contiguous; the result
 // is in place or in `out`. Failures throw CommError. Not thread-safe; one owner.
 namespace llmtrain {
-
-enum class ReduceOp { kSum, kMax };
 
 // A wait ended without its peers. what() names group, operation, sequence number and missing ranks.
 class CommError : public std::runtime_error {
@@ -26,8 +25,8 @@ class CommError : public std::runtime_error {
   std::vector<int> missing_ranks;  // global ranks that did not arrive
 };
 
-// A collective in flight. wait() returns when its result may be read; throws CommError.
-// The tensors given to the verb must stay alive and untouched until then.
+// A collective in flight. wait() returns when its result may be read; throws CommError; call it once.
+// The tensor given to the verb must stay untouched until then.
 class Pending {
  public:
   virtual ~Pending() = default;

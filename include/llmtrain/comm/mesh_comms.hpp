@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/comm/trace.hpp"
+#include "llmtrain/topology/mesh.hpp"
+
+// All communicators of one rank: world, one per axis of the mesh, and the gradient group.
+//
+// They are created in one fixed order on all ranks; groups of one are solo. shutdown() ends them in
+// reverse order, also while a peer is missing; the destructor calls it if nobody did. Used by one thread.
+namespace llmtrain {
+
+struct BlackBox;
+class ProgressEngine;
+class ShmRegion;
+
+struct MeshCommsOptions {
+  MeshShape shape;
+  int global_rank = 0;
+  std::shared_ptr<ShmRegion> region;  // of shape.world_size() ranks; may be null for one rank
+  std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // of one wait
+  bool check_calls = false;  // compare operation and shape of every collective over the group
+  bool trace = true;
+  BlackBox* black_box = nullptr;  // newest collectives go there; may be null
+};
+
+class MeshComms {
+ public:
+  explicit MeshComms(const MeshCommsOptions& options);
+  ~MeshComms();
+  MeshComms(const MeshComms&) = delete;
+  MeshComms& operator=(const MeshComms&) = delete;
+
+  Communicator& world() { return *world_; }
+  Communicator& axis(Axis axis) { return *axes_[static_cast<std::size_t>(axis)]; }
+  // dp x sp: gradients are summed over it. It is the dp group itself when sp is 1, and the sp group when dp
+  // is 1.
+  Communicator& gradient() { return *gradient_; }
+
+  // What was communicated so far; empty without tracing.
+  std::vector<CommTrace::Total> totals() const { return trace_->totals(); }
+  double exposed_ms() const { return trace_->exposed_ms(); }
+
+  // Idempotent. A call still in flight is cancelled. Peers that still wait for this rank are told that it
+  // left.
+  void shutdown();
+
+ private:
+  std::unique_ptr<Communicator> make(const char* name, int slot, const std::vector<int>& members);
+
+  MeshCommsOptions options_;
+  std::shared_ptr<CommTrace> trace_;
+  std::shared_ptr<ProgressEngine> engine_;
+  std::unique_ptr<Communicator> world_;
+  std::array<std::unique_ptr<Communicator>, kAxes.size()> axes_;
+  std::unique_ptr<Communicator> own_gradient_;  // only when dp and sp both cut
+  Communicator* gradient_ = nullptr;
+};
+
+}  // namespace llmtrain

@@ -1,0 +1,85 @@
+#include "llmtrain/comm/mesh_comms.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "llmtrain/comm/backends.hpp"
+#include "llmtrain/comm/call_check.hpp"
+#include "llmtrain/core/check.hpp"
+#include "llmtrain/shm/group.hpp"
+#include "llmtrain/shm/progress_engine.hpp"
+
+namespace llmtrain {
+namespace {
+
+// Slots of the region; the axes take theirs in the order of kAxes.
+constexpr int kWorldSlot = 0;
+constexpr int kFirstAxisSlot = 1;
+constexpr int kGradientSlot = kFirstAxisSlot + static_cast<int>(kAxes.size());
+static_assert(kGradientSlot < kGroupSlots);
+
+std::vector<int> world_of(const MeshShape& shape) {
+  std::vector<int> ranks(static_cast<std::size_t>(shape.world_size()));
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank] = static_cast<int>(rank);
+  return ranks;
+}
+
+}  // namespace
+
+MeshComms::MeshComms(const MeshCommsOptions& options)
+    : options_(options),
+      trace_(std::make_shared<CommTrace>(options.black_box)),
+      engine_(std::make_shared<ProgressEngine>()) {
+  const MeshShape& shape = options_.shape;
+  const int rank = options_.global_rank;
+  LLMTRAIN_CHECK(rank >= 0 && rank < shape.world_size(), "rank {} of {}", rank, shape.world_size());
+  if (options_.region != nullptr) {
+    LLMTRAIN_CHECK(options_.region->world_size() == shape.world_size(),
+                   "shared memory of {} ranks for {}",
+                   options_.region->world_size(),
+                   shape.world_size());
+    options_.region->attach(rank);
+  }
+  world_ = make("world", kWorldSlot, world_of(shape));
+  for (const Axis axis : kAxes) {
+    const auto index = static_cast<std::size_t>(axis);
+    axes_[index] =
+        make(to_string(axis).data(), kFirstAxisSlot + static_cast<int>(axis), group_of(shape, axis, rank));
+  }
+  if (shape.dp > 1 && shape.sp > 1)
+    own_gradient_ = make("dp_sp", kGradientSlot, gradient_group_of(shape, rank));
+  gradient_ =
+      own_gradient_ != nullptr ? own_gradient_.get() : &axis(shape.sp > 1 ? Axis::kSequence : Axis::kData);
+}
+
+MeshComms::~MeshComms() {
+  shutdown();
+}
+
+std::unique_ptr<Communicator> MeshComms::make(const char* name, int slot, const std::vector<int>& members) {
+  if (members.size() == 1) return make_solo_communicator(name);
+  LLMTRAIN_CHECK(options_.region != nullptr, "{} ranks and no shared memory", members.size());
+  const auto self = std::find(members.begin(), members.end(), options_.global_rank);
+  ShmGroupOptions group;
+  group.name = name;
+  group.slot = slot;
+  group.members = members;
+  group.rank = static_cast<int>(self - members.begin());
+  group.timeout = options_.timeout;
+  auto communicator = make_shm_communicator(options_.region, group, engine_);
+  if (options_.check_calls) communicator = make_checked_communicator(std::move(communicator), members);
+  if (options_.trace) communicator = make_traced_communicator(std::move(communicator), trace_);
+  return communicator;
+}
+
+void MeshComms::shutdown() {
+  if (world_ == nullptr) return;
+  gradient_ = nullptr;
+  own_gradient_.reset();
+  for (auto it = axes_.rbegin(); it != axes_.rend(); ++it) it->reset();
+  world_.reset();
+  engine_.reset();
+  if (options_.region != nullptr) options_.region->leave(options_.global_rank);
+}
+
+}  // namespace llmtrain

@@ -1,0 +1,136 @@
+#include <utility>
+
+#include "llmtrain/comm/backends.hpp"
+#include "llmtrain/shm/collectives.hpp"
+#include "llmtrain/shm/point_to_point.hpp"
+#include "llmtrain/shm/progress_engine.hpp"
+
+#include "comm/tensor_checks.hpp"
+
+namespace llmtrain {
+namespace {
+
+ElementType element_type_of(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kBFloat16: return ElementType::kBf16;
+    case at::kHalf: return ElementType::kFp16;
+    case at::kFloat: return ElementType::kFp32;
+    case at::kDouble: return ElementType::kFp64;
+    case at::kLong: return ElementType::kInt64;
+    default: break;
+  }
+  LLMTRAIN_CHECK(false,
+                 "a reduction of {}; it takes bf16, fp16, fp32, fp64 and int64",
+                 c10::toString(tensor.scalar_type()));
+  return ElementType::kFp32;
+}
+
+[[noreturn]] void throw_comm_error(const Error& error, const ShmGroup& group) {
+  throw CommError(to_string(error), group.missing_ranks());
+}
+
+class ShmPending final : public Pending {
+ public:
+  ShmPending(std::shared_ptr<ShmGroup> group, std::shared_ptr<ProgressEngine::Ticket> ticket)
+      : group_(std::move(group)), ticket_(std::move(ticket)) {}
+  void wait() override {
+    if (const Status status = ticket_->wait(); !status) throw_comm_error(status.error(), *group_);
+  }
+
+ private:
+  std::shared_ptr<ShmGroup> group_;
+  std::shared_ptr<ProgressEngine::Ticket> ticket_;
+};
+
+class ShmCommunicator final : public Communicator {
+ public:
+  ShmCommunicator(std::shared_ptr<ShmRegion> region,
+                  const ShmGroupOptions& options,
+                  std::shared_ptr<ProgressEngine> engine)
+      : group_(std::make_shared<ShmGroup>(std::move(region), options)), engine_(std::move(engine)) {}
+  ~ShmCommunicator() override {
+    // Nobody will wait for what is still in flight; it must not hold up the end until its deadline.
+    if (busy()) group_->cancel();
+  }
+
+  const std::string& name() const override { return group_->name(); }
+  int rank() const override { return group_->rank(); }
+  int size() const override { return group_->size(); }
+
+  void all_reduce(at::Tensor& inout, ReduceOp op) override { run(all_reduce_call(inout, op)); }
+  std::unique_ptr<Pending> all_reduce_async(at::Tensor& inout, ReduceOp op) override {
+    last_ = engine_->submit(all_reduce_call(inout, op));
+    return std::make_unique<ShmPending>(group_, last_);
+  }
+  void all_gather(const at::Tensor& in, at::Tensor& out) override {
+    check_parts(in, out, size());
+    run([group = group_, in, out] {
+      return shm_all_gather(*group, in.data_ptr(), out.data_ptr(), in.nbytes());
+    });
+  }
+  void reduce_scatter(const at::Tensor& in, at::Tensor& out, ReduceOp op) override {
+    check_parts(out, in, size());
+    run([group = group_, in, out, op, type = element_type_of(in)] {
+      return shm_reduce_scatter(
+          *group, in.data_ptr(), out.data_ptr(), static_cast<std::size_t>(out.numel()), type, op);
+    });
+  }
+  void all_to_all(const at::Tensor& in, at::Tensor& out) override {
+    check_parts(in, out, 1);
+    LLMTRAIN_CHECK(in.numel() % size() == 0, "all_to_all of {} elements over {} ranks", in.numel(), size());
+    run([group = group_, in, out] {
+      return shm_all_to_all(
+          *group, in.data_ptr(), out.data_ptr(), in.nbytes() / static_cast<std::size_t>(group->size()));
+    });
+  }
+  void broadcast(at::Tensor& inout, int root) override {
+    check_tensor(inout);
+    run([group = group_, inout, root] {
+      return shm_broadcast(*group, inout.data_ptr(), inout.nbytes(), root);
+    });
+  }
+  void send(const at::Tensor& tensor, int to) override {
+    check_tensor(tensor);
+    run([group = group_, tensor, to] { return shm_send(*group, tensor.data_ptr(), tensor.nbytes(), to); });
+  }
+  void recv(at::Tensor& tensor, int from) override {
+    check_tensor(tensor);
+    run([group = group_, tensor, from] {
+      return shm_recv(*group, tensor.data_ptr(), tensor.nbytes(), from);
+    });
+  }
+  void barrier() override {
+    run([group = group_] { return shm_barrier(*group); });
+  }
+
+ private:
+  bool busy() const { return last_ != nullptr && !last_->done(); }
+
+  // Calls hold their tensors: memory stays valid even if the caller unwinds without waiting.
+  std::function<Status()> all_reduce_call(const at::Tensor& inout, ReduceOp op) {
+    check_tensor(inout);
+    return [group = group_, inout, op, type = element_type_of(inout)] {
+      return shm_all_reduce(*group, inout.data_ptr(), static_cast<std::size_t>(inout.numel()), type, op);
+    };
+  }
+
+  // On the caller's thread, unless an earlier call of this group is still in flight: then behind it.
+  void run(std::function<Status()> call) {
+    const Status status = busy() ? (last_ = engine_->submit(std::move(call)))->wait() : call();
+    if (!status) throw_comm_error(status.error(), *group_);
+  }
+
+  std::shared_ptr<ShmGroup> group_;
+  std::shared_ptr<ProgressEngine> engine_;
+  std::shared_ptr<ProgressEngine::Ticket> last_;  // newest asynchronous call
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_shm_communicator(std::shared_ptr<ShmRegion> region,
+                                                    const ShmGroupOptions& options,
+                                                    std::shared_ptr<ProgressEngine> engine) {
+  return std::make_unique<ShmCommunicator>(std::move(region), options, std::move(engine));
+}
+
+}  // namespace llmtrain

@@ -1,0 +1,147 @@
+#include "llmtrain/comm/trace.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "llmtrain/monitor/black_box.hpp"
+
+namespace llmtrain {
+namespace {
+
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+template <std::size_t N>
+void store_name(std::array<char, N>& to, std::string_view from) {
+  to.fill('\0');
+  std::copy_n(from.begin(), std::min(from.size(), N - 1), to.begin());
+}
+
+}  // namespace
+
+std::vector<CommTrace::Total> CommTrace::totals() const {
+  std::vector<Total> list;
+  for (const auto& [key, total] : totals_) list.push_back(total);
+  return list;
+}
+
+double CommTrace::exposed_ms() const {
+  double sum = 0;
+  for (const auto& [key, total] : totals_) sum += total.exposed_ms;
+  return sum;
+}
+
+CommTrace::Call CommTrace::begin(const std::string& axis, std::string_view op, std::int64_t bytes) {
+  Total& total = totals_[{axis, std::string(op)}];
+  if (total.count == 0) {
+    total.axis = axis;
+    total.op = op;
+  }
+  ++total.count;
+  total.bytes += bytes;
+  const std::uint64_t number = ++calls_;
+  if (black_box_ != nullptr) {
+    CollectiveRecord& record = black_box_->ring[(number - 1) % BlackBox::kRingSize];
+    store_name(record.group, axis);
+    store_name(record.op, op);
+    record.sequence.store(number, std::memory_order_relaxed);
+    record.bytes.store(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed);
+    record.finished_ns.store(0, std::memory_order_relaxed);
+    record.started_ns.store(now_ns(), std::memory_order_relaxed);
+    black_box_->num_collectives.store(number, std::memory_order_release);
+  }
+  return {&total, number};
+}
+
+void CommTrace::finish(const Call& call) {
+  if (black_box_ == nullptr) return;
+  CollectiveRecord& record = black_box_->ring[(call.number - 1) % BlackBox::kRingSize];
+  if (record.sequence.load(std::memory_order_relaxed) == call.number)  // not overwritten by newer calls
+    record.finished_ns.store(now_ns(), std::memory_order_relaxed);
+}
+
+namespace {
+
+class TracedPending final : public Pending {
+ public:
+  TracedPending(std::unique_ptr<Pending> inner, std::shared_ptr<CommTrace> trace, CommTrace::Call call)
+      : inner_(std::move(inner)), trace_(std::move(trace)), call_(call) {}
+  void wait() override {
+    const std::int64_t start = now_ns();
+    inner_->wait();
+    trace_->add_exposed(call_, now_ns() - start);
+    trace_->finish(call_);
+  }
+
+ private:
+  std::unique_ptr<Pending> inner_;
+  std::shared_ptr<CommTrace> trace_;
+  CommTrace::Call call_;
+};
+
+class TracedCommunicator final : public Communicator {
+ public:
+  TracedCommunicator(std::unique_ptr<Communicator> inner, std::shared_ptr<CommTrace> trace)
+      : inner_(std::move(inner)), trace_(std::move(trace)) {}
+
+  const std::string& name() const override { return inner_->name(); }
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+
+  void all_reduce(at::Tensor& inout, ReduceOp op) override {
+    traced("all_reduce", inout, [&] { inner_->all_reduce(inout, op); });
+  }
+  std::unique_ptr<Pending> all_reduce_async(at::Tensor& inout, ReduceOp op) override {
+    const CommTrace::Call call = trace_->begin(name(), "all_reduce", bytes(inout));
+    return std::make_unique<TracedPending>(inner_->all_reduce_async(inout, op), trace_, call);
+  }
+  void all_gather(const at::Tensor& in, at::Tensor& out) override {
+    traced("all_gather", in, [&] { inner_->all_gather(in, out); });
+  }
+  void reduce_scatter(const at::Tensor& in, at::Tensor& out, ReduceOp op) override {
+    traced("reduce_scatter", in, [&] { inner_->reduce_scatter(in, out, op); });
+  }
+  void all_to_all(const at::Tensor& in, at::Tensor& out) override {
+    traced("all_to_all", in, [&] { inner_->all_to_all(in, out); });
+  }
+  void broadcast(at::Tensor& inout, int root) override {
+    traced("broadcast", inout, [&] { inner_->broadcast(inout, root); });
+  }
+  void send(const at::Tensor& tensor, int to) override {
+    traced("send", tensor, [&] { inner_->send(tensor, to); });
+  }
+  void recv(at::Tensor& tensor, int from) override {
+    traced("recv", tensor, [&] { inner_->recv(tensor, from); });
+  }
+  void barrier() override {
+    traced("barrier", at::Tensor(), [&] { inner_->barrier(); });
+  }
+
+ private:
+  static std::int64_t bytes(const at::Tensor& tensor) {
+    return tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+  }
+
+  // A call that throws stays unfinished in the black box: that is where the rank hung.
+  template <class Body>
+  void traced(std::string_view op, const at::Tensor& payload, Body&& body) {
+    const CommTrace::Call call = trace_->begin(name(), op, bytes(payload));
+    const std::int64_t start = now_ns();
+    body();
+    trace_->add_exposed(call, now_ns() - start);
+    trace_->finish(call);
+  }
+
+  std::unique_ptr<Communicator> inner_;
+  std::shared_ptr<CommTrace> trace_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_traced_communicator(std::unique_ptr<Communicator> inner,
+                                                       std::shared_ptr<CommTrace> trace) {
+  return std::make_unique<TracedCommunicator>(std::move(inner), std::move(trace));
+}
+
+}  // namespace llmtrain

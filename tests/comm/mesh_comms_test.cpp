@@ -1,0 +1,143 @@
+#include "llmtrain/comm/mesh_comms.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include "llmtrain/comm/all_gather_bytes.hpp"
+#include "llmtrain/monitor/black_box.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/spawn_ranks.hpp"
+
+using namespace llmtrain;
+using namespace std::chrono_literals;
+using llmtrain::test::require;
+using llmtrain::test::spawn_ranks;
+
+namespace {
+
+MeshCommsOptions options_for(const MeshShape& shape, int rank, const std::shared_ptr<ShmRegion>& region) {
+  MeshCommsOptions options;
+  options.shape = shape;
+  options.global_rank = rank;
+  options.region = region;
+  options.timeout = 10s;
+  return options;
+}
+
+double sum_of(Communicator& group, double x) {
+  at::Tensor tensor = at::full({3}, x, at::kDouble);  // [3]
+  group.all_reduce(tensor, ReduceOp::kSum);
+  return tensor[2].item<double>();
+}
+
+}  // namespace
+
+TEST_CASE("mesh comms: every axis sums over its own group", "[comm]") {
+  const MeshShape shape{.pp = 2, .dp = 2, .sp = 2, .tp = 1};
+  spawn_ranks(8, [&](int rank, const auto& region) {
+    MeshComms comms(options_for(shape, rank, region));
+    require(sum_of(comms.world(), 1 << rank) == 255, "world");
+    for (const Axis axis : kAxes) {
+      double want = 0;
+      for (const int member : group_of(shape, axis, rank)) want += 1 << member;
+      require(sum_of(comms.axis(axis), 1 << rank) == want, std::string(to_string(axis)));
+      require(comms.axis(axis).size() == shape.size(axis), "size");
+    }
+    double want = 0;
+    for (const int member : gradient_group_of(shape, rank)) want += 1 << member;
+    require(sum_of(comms.gradient(), 1 << rank) == want, "gradient group");
+    comms.world().barrier();
+    comms.shutdown();
+  });
+}
+
+TEST_CASE("mesh comms: one rank needs no shared memory and traces nothing", "[comm]") {
+  MeshCommsOptions options;
+  MeshComms comms(options);
+  CHECK(sum_of(comms.world(), 7) == 7);
+  CHECK(sum_of(comms.gradient(), 7) == 7);
+  CHECK(all_gather_bytes(comms.world(), "own") == std::vector<std::string>{"own"});
+  CHECK(comms.totals().empty());
+  CHECK(comms.gradient().size() == 1);
+}
+
+TEST_CASE("mesh comms: the gradient group is the dp group when only dp cuts", "[comm]") {
+  spawn_ranks(2, [&](int rank, const auto& region) {
+    MeshComms comms(options_for({.dp = 2}, rank, region));
+    require(&comms.gradient() == &comms.axis(Axis::kData), "one communicator");
+    require(comms.gradient().name() == "dp", "name");
+  });
+}
+
+TEST_CASE("mesh comms: byte strings of any length are gathered", "[comm]") {
+  spawn_ranks(3, [&](int rank, const auto& region) {
+    MeshComms comms(options_for({.dp = 3}, rank, region));
+    const auto all = all_gather_bytes(
+        comms.world(), std::string(static_cast<std::size_t>(rank) * 1000, static_cast<char>('a' + rank)));
+    require(all.size() == 3, "ranks");
+    for (int r = 0; r < 3; ++r)
+      require(all[static_cast<std::size_t>(r)] ==
+                  std::string(static_cast<std::size_t>(r) * 1000, static_cast<char>('a' + r)),
+              "string");
+    require(all_gather_bytes(comms.world(), "") == std::vector<std::string>(3), "empty strings");
+  });
+}
+
+TEST_CASE("mesh comms: totals are the closed forms and the black box holds the newest calls", "[comm]") {
+  std::array<BlackBox, 2> boxes;
+  spawn_ranks(2, [&](int rank, const auto& region) {
+    MeshCommsOptions options = options_for({.dp = 2}, rank, region);
+    BlackBox& box = boxes[static_cast<std::size_t>(rank)];
+    options.black_box = &box;
+    MeshComms comms(options);
+    at::Tensor gradient = at::zeros({1000}, at::kFloat);  // [1000]
+    for (int step = 0; step < 5; ++step) {
+      auto pending = comms.gradient().all_reduce_async(gradient, ReduceOp::kSum);
+      pending->wait();
+      sum_of(comms.world(), 1);
+    }
+    comms.world().barrier();
+    const auto totals = comms.totals();
+    require(totals.size() == 3, "dp all_reduce, world all_reduce, world barrier");
+    require(totals[0].axis == "dp" && totals[0].op == "all_reduce" && totals[0].count == 5 &&
+                totals[0].bytes == 20'000,
+            "dp");
+    require(totals[1].axis == "world" && totals[1].op == "all_reduce" && totals[1].count == 5 &&
+                totals[1].bytes == 120,
+            "world");
+    require(totals[2].op == "barrier" && totals[2].count == 1 && totals[2].bytes == 0, "barrier");
+    require(totals[0].exposed_ms > 0 && comms.exposed_ms() >= totals[0].exposed_ms, "exposed time");
+    require(box.num_collectives == 11, "all calls are counted");
+    const CollectiveRecord& newest = box.ring[10 % BlackBox::kRingSize];
+    require(std::string(newest.op.data()) == "barrier" && std::string(newest.group.data()) == "world",
+            "newest call");
+    require(newest.sequence == 11 && newest.finished_ns >= newest.started_ns && newest.started_ns > 0,
+            "times");
+  });
+}
+
+TEST_CASE("mesh comms: a call that never ends stays open in the black box", "[comm]") {
+  BlackBox box;
+  spawn_ranks(2, [&](int rank, const auto& region) {
+    MeshCommsOptions options = options_for({.dp = 2}, rank, region);
+    options.timeout = 200ms;
+    if (rank == 0) options.black_box = &box;
+    MeshComms comms(options);
+    if (rank == 1) {
+      std::this_thread::sleep_for(600ms);
+      return;
+    }
+    try {
+      comms.world().barrier();
+      require(false, "no error");
+    } catch (const CommError& error) {
+      require(error.missing_ranks == std::vector<int>{1}, error.what());
+    }
+  });
+  CHECK(box.num_collectives == 1);
+  CHECK(box.ring[0].finished_ns == 0);
+}
