@@ -14,5 +14,6 @@ esac
 scripts/format.sh
 python3 -m unittest discover --start-directory tests/repo --top-level-directory . --quiet
 base=$(git merge-base HEAD "${LLMTRAIN_BASE:-main}")
-git diff --name-only --diff-filter=d "$base" -- 'src/*.cpp' 'cli/*.cpp' | scripts/tidy.sh --stdin
+mapfile -t changed < <(git diff --name-only --diff-filter=d "$base" -- 'src/*.cpp' 'cli/*.cpp')
+[ "${#changed[@]}" -eq 0 ] || scripts/tidy.py "${changed[@]}"
 echo "check: fine" >&2
