@@ -28,7 +28,10 @@ void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* w
 }
 
 void add_nproc_option(CLI::App& command, JobArguments& arguments) {
-  command.add_option("--nproc-per-node", arguments.procs_per_node, "Ranks on this node; wins over the job's launch.procs_per_node")
+  command
+      .add_option("--nproc-per-node",
+                  arguments.procs_per_node,
+                  "Ranks on this node; wins over the job's launch.procs_per_node")
       ->type_name("N")
       ->check(CLI::Range(1, 65536));
 }

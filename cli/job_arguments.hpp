@@ -21,7 +21,9 @@ struct JobArguments {
 };
 
 // Adds the positional JOB and `--set`.
-void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* what = "Job file; several merge left to right");
+void add_job_arguments(CLI::App& command,
+                       JobArguments& arguments,
+                       const char* what = "Job file; several merge left to right");
 // Adds only `--set`, for commands that take a run directory.
 void add_set_option(CLI::App& command, JobArguments& arguments);
 void add_nproc_option(CLI::App& command, JobArguments& arguments);

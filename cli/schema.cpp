@@ -1,3 +1,5 @@
+#include "llmtrain/spec/schema.hpp"
+
 #include <cstdio>
 #include <memory>
 
@@ -5,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "llmtrain/core/exit_code.hpp"
-#include "llmtrain/spec/schema.hpp"
 
 #include "commands.hpp"
 
@@ -16,7 +17,8 @@ void add_schema(CLI::App& app, Runner& run) {
   auto markdown = std::make_shared<bool>(false);
   auto json = std::make_shared<bool>(false);
   auto* const command = app.add_subcommand("schema", "Print the JSON schema of a job file");
-  auto* const markdown_flag = command->add_flag("--markdown", *markdown, "Print the reference page (docs/JOB_SPEC.md) instead");
+  auto* const markdown_flag =
+      command->add_flag("--markdown", *markdown, "Print the reference page (docs/JOB_SPEC.md) instead");
   command->add_flag("--json", *json, "Print the JSON schema (the default)")->excludes(markdown_flag);
   command->callback([markdown, json, &run] {
     run = [markdown] {

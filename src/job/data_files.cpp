@@ -30,15 +30,26 @@ void check_data_files(Rules& rules, MissingData policy) {
   for (const auto& [field, sources] : lists)
     for (std::size_t i = 0; i < sources->size(); ++i) {
       const std::string& path = (*sources)[i].path;
-      if (path.empty() || path == "synthetic" || exists(path) || (exists(path + ".idx") && exists(path + ".bin"))) continue;
-      report(rules, policy, fmt::format("{}[{}].path", field, i),
-             fmt::format("= {}: no such directory, and no {}.idx with {}.bin; `llmtrain data prepare` makes them", path,
-                         path, path));
+      if (path.empty() || path == "synthetic" || exists(path) ||
+          (exists(path + ".idx") && exists(path + ".bin")))
+        continue;
+      report(rules,
+             policy,
+             fmt::format("{}[{}].path", field, i),
+             fmt::format(
+                 "= {}: no such directory, and no {}.idx with {}.bin; `llmtrain data prepare` makes them",
+                 path,
+                 path,
+                 path));
     }
   const std::string& tokenizer = data.tokenizer;
   if (!tokenizer.empty() && tokenizer != "bytes" && !exists(tokenizer))
-    report(rules, policy, "data.tokenizer",
-           fmt::format("= {}: no such file or directory; allowed: a tokenizer.json, a directory with one, or bytes", tokenizer));
+    report(rules,
+           policy,
+           "data.tokenizer",
+           fmt::format(
+               "= {}: no such file or directory; allowed: a tokenizer.json, a directory with one, or bytes",
+               tokenizer));
 }
 
 }  // namespace llmtrain

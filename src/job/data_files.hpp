@@ -1,6 +1,7 @@
 #pragma once
 
 #include "llmtrain/job/load_job.hpp"
+
 #include "rules.hpp"
 
 namespace llmtrain {

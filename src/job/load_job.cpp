@@ -6,12 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "data_files.hpp"
 #include "llmtrain/job/presets.hpp"
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/spec/aliases.hpp"
 #include "llmtrain/spec/read.hpp"
 #include "llmtrain/spec/write.hpp"
+
+#include "data_files.hpp"
 #include "load_steps.hpp"
 #include "resolve.hpp"
 #include "rules.hpp"
@@ -47,33 +48,28 @@ void validate(const JobSpec& spec, const YamlNode& tree, const JobSource& source
 
 }  // namespace
 
-YamlNode read_job_file(const std::string& file, Diagnostics& diagnostics) {
+std::string read_job_file(const std::string& file, Diagnostics& diagnostics) {
   const Origin origin{std::make_shared<const std::string>(file), 0, 0};
   std::ifstream stream(file, std::ios::binary);
-  std::string text;
-  if (stream) {
-    // One byte more than allowed is enough for the parser to refuse it.
-    text.resize(YamlLimits::kBytes + 1);
-    stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(stream.gcount()));
-    if (stream.bad() || (stream.fail() && !stream.eof())) {
-      diagnostics.error(origin, "", "cannot be read; is it a directory?");
-      return map_node();
-    }
-  } else {
+  if (!stream) {
     diagnostics.error(origin, "", "cannot be opened: no such file, or no permission to read it");
-    return map_node();
+    return {};
   }
-  YamlNode tree = parse_yaml(text, file, diagnostics);
-  rename_aliases(tree, diagnostics);
-  return tree;
+  // One byte more than allowed is enough for the parser to refuse it.
+  std::string text(YamlLimits::kBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (stream.bad() || (stream.fail() && !stream.eof()))
+    diagnostics.error(origin, "", "cannot be read; is it a directory?");
+  return text;
 }
 
 YamlNode merge_sources(const JobSource& source, Diagnostics& diagnostics) {
   YamlNode tree = map_node();
   if (source.files.empty()) diagnostics.error({}, "", "no job file given");
   for (std::size_t i = 0; i < source.files.size(); ++i) {
-    YamlNode file = read_job_file(source.files[i], diagnostics);
+    YamlNode file = parse_yaml(read_job_file(source.files[i], diagnostics), source.files[i], diagnostics);
+    rename_aliases(file, diagnostics);
     if (i == 0) {
       tree = std::move(file);
     } else {
@@ -125,16 +121,27 @@ JobReport check_job(const JobSource& source) {
   return finish_job(std::move(tree), source, std::move(diagnostics));
 }
 
-Result<LoadedJob> load_job(const JobSource& source) { return to_result(check_job(source)); }
+JobReport check_job_text(const std::string& text, const std::string& name, const JobSource& source) {
+  Diagnostics diagnostics;
+  YamlNode tree = parse_yaml(text, name, diagnostics);
+  rename_aliases(tree, diagnostics);
+  for (const std::string& argument : source.overrides) apply_override(tree, argument, name, diagnostics);
+  return finish_job(std::move(tree), source, std::move(diagnostics));
+}
+
+Result<LoadedJob> load_job(const JobSource& source) {
+  return to_result(check_job(source));
+}
 
 Result<JobSpec> parse_resolved(const std::string& yaml, const std::string& origin) {
   Diagnostics diagnostics;
   const YamlNode tree = parse_yaml(yaml, origin, diagnostics);
   JobSpec spec;
   read_spec(tree, spec, diagnostics);
-  const bool complete = spec.parallelism.dp && spec.launch.procs_per_node && spec.batch.gradient_accumulation_steps &&
-                        spec.batch.global_batch_size && spec.model.num_kv_heads && spec.model.head_dim &&
-                        spec.model.ffn_hidden_size && spec.model.max_position && spec.precision.reduce;
+  const bool complete = spec.parallelism.dp && spec.launch.procs_per_node &&
+                        spec.batch.gradient_accumulation_steps && spec.batch.global_batch_size &&
+                        spec.model.num_kv_heads && spec.model.head_dim && spec.model.ffn_hidden_size &&
+                        spec.model.max_position && spec.precision.reduce;
   if (!complete && !diagnostics.has_errors())
     diagnostics.error(tree.origin, "", "not a resolved spec: some fields are still auto");
   if (diagnostics.has_errors()) return to_error(diagnostics.all());

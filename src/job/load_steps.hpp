@@ -8,8 +8,8 @@
 // The steps that loading and resuming a job share.
 namespace llmtrain {
 
-// One file with its aliases renamed.
-YamlNode read_job_file(const std::string& file, Diagnostics& diagnostics);
+// The text of one file, at most one byte more than a job file may have.
+std::string read_job_file(const std::string& file, Diagnostics& diagnostics);
 
 // All files and overrides of the source as one tree.
 YamlNode merge_sources(const JobSource& source, Diagnostics& diagnostics);

@@ -23,11 +23,14 @@ class Resolver {
         error("model.num_heads",
               fmt::format("= {}: does not divide model.hidden_size = {}, and no head_dim is given; "
                           "allowed: a divisor of {}, or give model.head_dim",
-                          m.num_heads, m.hidden_size, m.hidden_size));
+                          m.num_heads,
+                          m.hidden_size,
+                          m.hidden_size));
       m.head_dim = std::max<std::int64_t>(1, m.num_heads > 0 ? m.hidden_size / m.num_heads : 1);
     }
     const bool gated = m.mlp == MlpKind::kSwiglu || m.mlp == MlpKind::kGeglu;
-    if (!m.ffn_hidden_size) m.ffn_hidden_size = gated ? round_up(ceil_div(8 * m.hidden_size, 3), 64) : 4 * m.hidden_size;
+    if (!m.ffn_hidden_size)
+      m.ffn_hidden_size = gated ? round_up(ceil_div(8 * m.hidden_size, 3), 64) : 4 * m.hidden_size;
     if (!m.max_position) m.max_position = spec_.data.seq_length;
   }
 
@@ -40,17 +43,29 @@ class Resolver {
     const std::int64_t nodes = spec_.launch.nodes;
     if (procs) {
       const std::int64_t world = nodes * *procs;
-      const std::string world_text = fmt::format("nodes {} x procs_per_node {} = {} ranks", nodes, *procs, world);
+      const std::string world_text =
+          fmt::format("nodes {} x procs_per_node {} = {} ranks", nodes, *procs, world);
       if (!p.dp) {
         if (world % inner != 0)
           error("parallelism.dp",
-                fmt::format("= auto: {} is not a multiple of pp {} x sp {} x tp {} = {}", world_text, p.pp, p.sp, p.tp,
+                fmt::format("= auto: {} is not a multiple of pp {} x sp {} x tp {} = {}",
+                            world_text,
+                            p.pp,
+                            p.sp,
+                            p.tp,
                             inner));
         p.dp = static_cast<int>(std::clamp<std::int64_t>(world / inner, 1, 1'000'000));
       } else if (inner * *p.dp != world) {
         error("parallelism.dp",
-              fmt::format("= {}: pp {} x dp {} x sp {} x tp {} = {}, but {}; allowed: {}, auto, or another procs_per_node",
-                          *p.dp, p.pp, *p.dp, p.sp, p.tp, inner * *p.dp, world_text,
+              fmt::format("= {}: pp {} x dp {} x sp {} x tp {} = {}, but {}; allowed: {}, auto, or another "
+                          "procs_per_node",
+                          *p.dp,
+                          p.pp,
+                          *p.dp,
+                          p.sp,
+                          p.tp,
+                          inner * *p.dp,
+                          world_text,
                           world % inner == 0 ? std::to_string(world / inner) : "no value"));
       }
       return;
@@ -58,8 +73,14 @@ class Resolver {
     if (!p.dp) p.dp = 1;
     const std::int64_t world = inner * *p.dp;
     if (world % nodes != 0)
-      error("launch.nodes", fmt::format("= {}: does not divide pp {} x dp {} x sp {} x tp {} = {} ranks", nodes, p.pp,
-                                        *p.dp, p.sp, p.tp, world));
+      error("launch.nodes",
+            fmt::format("= {}: does not divide pp {} x dp {} x sp {} x tp {} = {} ranks",
+                        nodes,
+                        p.pp,
+                        *p.dp,
+                        p.sp,
+                        p.tp,
+                        world));
     procs = static_cast<int>(std::clamp<std::int64_t>(world / nodes, 1, 1'000'000));
   }
 
@@ -68,30 +89,45 @@ class Resolver {
     BatchSpec& b = spec_.batch;
     const std::int64_t dp = *spec_.parallelism.dp;
     const std::int64_t unit = b.micro_batch_size * dp;
-    const std::string unit_text = fmt::format("batch.micro_batch_size {} x parallelism.dp {}", b.micro_batch_size, dp);
+    const std::string unit_text =
+        fmt::format("batch.micro_batch_size {} x parallelism.dp {}", b.micro_batch_size, dp);
     if (b.gradient_accumulation_steps && b.global_batch_size) {
       const std::int64_t product = unit * *b.gradient_accumulation_steps;
       if (product != *b.global_batch_size)
         error("batch.global_batch_size",
-              fmt::format("= {}: {} x batch.gradient_accumulation_steps {} = {}; allowed: {} here, or leave one of the two out",
-                          *b.global_batch_size, unit_text, *b.gradient_accumulation_steps, product, product));
+              fmt::format("= {}: {} x batch.gradient_accumulation_steps {} = {}; allowed: {} here, or leave "
+                          "one of the two out",
+                          *b.global_batch_size,
+                          unit_text,
+                          *b.gradient_accumulation_steps,
+                          product,
+                          product));
     } else if (b.global_batch_size) {
       const std::int64_t global = *b.global_batch_size;
       if (global % unit != 0) {
         const std::int64_t below = global / unit * unit;
         error("batch.global_batch_size",
-              fmt::format("= {}: not a multiple of {} = {}; allowed: {}{}, or another batch.micro_batch_size", global,
-                          unit_text, unit, below > 0 ? fmt::format("{} or ", below) : "", below + unit));
+              fmt::format("= {}: not a multiple of {} = {}; allowed: {}{}, or another batch.micro_batch_size",
+                          global,
+                          unit_text,
+                          unit,
+                          below > 0 ? fmt::format("{} or ", below) : "",
+                          below + unit));
       }
       b.gradient_accumulation_steps = std::max<std::int64_t>(1, global / unit);
     } else {
       if (!b.gradient_accumulation_steps) b.gradient_accumulation_steps = 1;
       b.global_batch_size = unit * *b.gradient_accumulation_steps;
       if (*b.global_batch_size > kLargestBatch)
-        error("batch.micro_batch_size",
-              fmt::format("= {}: {} x batch.gradient_accumulation_steps {} = {}; allowed: a global batch of at most {}",
-                          b.micro_batch_size, unit_text, *b.gradient_accumulation_steps, *b.global_batch_size,
-                          kLargestBatch));
+        error(
+            "batch.micro_batch_size",
+            fmt::format(
+                "= {}: {} x batch.gradient_accumulation_steps {} = {}; allowed: a global batch of at most {}",
+                b.micro_batch_size,
+                unit_text,
+                *b.gradient_accumulation_steps,
+                *b.global_batch_size,
+                kLargestBatch));
     }
   }
 

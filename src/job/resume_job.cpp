@@ -11,13 +11,15 @@
 #include "llmtrain/spec/aliases.hpp"
 #include "llmtrain/spec/tree.hpp"
 #include "llmtrain/spec/write.hpp"
+
 #include "load_steps.hpp"
 
 namespace llmtrain {
 namespace {
 
 // Derived anew when the command changes the layout, unless the command sets them too.
-constexpr std::array kDerived = {"launch.procs_per_node", "batch.gradient_accumulation_steps", "parallelism.dp"};
+constexpr std::array kDerived = {
+    "launch.procs_per_node", "batch.gradient_accumulation_steps", "parallelism.dp"};
 
 void remove_path(YamlNode& root, const std::string& path) {
   const std::size_t dot = path.find('.');
@@ -51,8 +53,8 @@ YamlNode overrides_of(const JobSource& source) {
 }
 
 bool changes_layout(const YamlNode& command, const JobSource& source) {
-  return source.procs_per_node || command.find("parallelism") != nullptr || command.find("launch") != nullptr ||
-         command.find("batch") != nullptr;
+  return source.procs_per_node || command.find("parallelism") != nullptr ||
+         command.find("launch") != nullptr || command.find("batch") != nullptr;
 }
 
 // The spec of the run's newest incarnation; absent when it was never started or is damaged.
@@ -73,8 +75,11 @@ void check_invariants(const JobSpec& before, JobReport& report) {
         {DiagnosticLevel::kError,
          {},
          path,
-         fmt::format("= {}: this run has {}, which decides its samples; allowed: {}, or start another run directory",
-                     found, kept, kept)});
+         fmt::format(
+             "= {}: this run has {}, which decides its samples; allowed: {}, or start another run directory",
+             found,
+             kept,
+             kept)});
   };
   if (now.run.seed != before.run.seed) refuse("run.seed", now.run.seed, before.run.seed);
   if (now.batch.global_batch_size != before.batch.global_batch_size)

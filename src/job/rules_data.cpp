@@ -11,7 +11,8 @@ void check_sources(Rules& rules, const char* field, const std::vector<DataSource
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::string path = fmt::format("{}[{}].path", field, i);
     if (sources[i].path.empty() && rules.usable({field}))
-      rules.error(path, "missing; allowed: a token file pair without its suffix, a directory with one, or synthetic");
+      rules.error(
+          path, "missing; allowed: a token file pair without its suffix, a directory with one, or synthetic");
   }
 }
 
@@ -27,8 +28,9 @@ void check_data(Rules& rules) {
   const bool evaluates = rules.spec.train.eval_interval.amount > 0;
   if (evaluates && data.valid.empty() && data.valid_fraction == 0 &&
       rules.usable({"data.valid", "data.valid_fraction", "train.eval_interval"}))
-    rules.error("train.eval_interval", fmt::format("= {}: nothing to evaluate on; give data.valid or data.valid_fraction",
-                                                   to_string(rules.spec.train.eval_interval)));
+    rules.error("train.eval_interval",
+                fmt::format("= {}: nothing to evaluate on; give data.valid or data.valid_fraction",
+                            to_string(rules.spec.train.eval_interval)));
   if (!data.valid.empty() && data.valid_fraction > 0)
     rules.warning("data.valid_fraction", "has no effect: data.valid is given");
   if (!evaluates && (!data.valid.empty() || data.valid_fraction > 0))

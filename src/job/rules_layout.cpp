@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "llmtrain/spec/enum_names.hpp"
+
 #include "rules.hpp"
 
 namespace llmtrain {
@@ -11,9 +12,12 @@ namespace {
 // Degrees that exist in the format from the start and work later.
 void check_degree(Rules& rules, const char* path, int degree, const char* what) {
   if (degree != 1)
-    rules.error(path,
-                fmt::format("= {}: {} is not in this version; allowed: 1 (parallelism.dp spreads the batch over ranks)",
-                            degree, what));
+    rules.error(
+        path,
+        fmt::format(
+            "= {}: {} is not in this version; allowed: 1 (parallelism.dp spreads the batch over ranks)",
+            degree,
+            what));
 }
 
 bool is_name(const std::string& text) {
@@ -31,22 +35,27 @@ void check_layout(Rules& rules) {
   check_degree(rules, "parallelism.sp", p.sp, "splitting a sequence over ranks");
   const LaunchSpec& launch = rules.spec.launch;
   if (launch.nodes != 1)
-    rules.error("launch.nodes",
-                fmt::format("= {}: jobs over several nodes are not in this version; allowed: 1", launch.nodes));
+    rules.error(
+        "launch.nodes",
+        fmt::format("= {}: jobs over several nodes are not in this version; allowed: 1", launch.nodes));
   for (const auto& [name, value] : launch.env)
     if (!is_name(name))
-      rules.error("launch.env", fmt::format("\"{}\" is no name of an environment variable; allowed: letters, digits and _",
-                                            name));
+      rules.error(
+          "launch.env",
+          fmt::format("\"{}\" is no name of an environment variable; allowed: letters, digits and _", name));
 
   const PrecisionSpec& precision = rules.spec.precision;
   if (precision.compute == DType::kFp16)
-    rules.error("precision.compute", "= fp16: needs a loss scaler, which is not in this version; allowed: bf16, fp32, fp64");
+    rules.error("precision.compute",
+                "= fp16: needs a loss scaler, which is not in this version; allowed: bf16, fp32, fp64");
   const DType least = precision.compute == DType::kFp64 ? DType::kFp64 : DType::kFp32;
   if (precision.reduce && bytes_of(*precision.reduce) < bytes_of(least) &&
       rules.usable({"precision.compute", "precision.reduce"}))
     rules.error("precision.reduce",
                 fmt::format("= {}: narrower than fp32 or than precision.compute = {}; allowed: {}{}",
-                            to_string(*precision.reduce), to_string(precision.compute), to_string(least),
+                            to_string(*precision.reduce),
+                            to_string(precision.compute),
+                            to_string(least),
                             least == DType::kFp32 ? ", fp64" : ""));
 }
 
@@ -57,13 +66,15 @@ void check_run(Rules& rules, bool cuda_available) {
   };
   if (run.name.empty() || run.name == "." || run.name == ".." || run.name.size() > 200 ||
       run.name.find('/') != std::string::npos || unprintable(run.name))
-    rules.error("run.name",
-                fmt::format("= \"{}\": names a directory; allowed: 1 to 200 characters without `/`, not `.` or `..`",
-                            run.name.substr(0, 60)));
+    rules.error(
+        "run.name",
+        fmt::format("= \"{}\": names a directory; allowed: 1 to 200 characters without `/`, not `.` or `..`",
+                    run.name.substr(0, 60)));
   if (run.dir.empty() || unprintable(run.dir))
     rules.error("run.dir", fmt::format("= \"{}\": allowed: a path", run.dir.substr(0, 60)));
   if (run.device == Device::kCuda && !cuda_available)
-    rules.error("run.device", "= cuda: this build has no CUDA engine, or this host no device; allowed: cpu, auto");
+    rules.error("run.device",
+                "= cuda: this build has no CUDA engine, or this host no device; allowed: cpu, auto");
 }
 
 }  // namespace llmtrain

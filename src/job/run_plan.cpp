@@ -23,8 +23,8 @@ std::int64_t steps_of(const Quantity& quantity,
 }
 
 RunPlan plan_run(const JobSpec& spec) {
-  LLMTRAIN_CHECK(spec.parallelism.dp && spec.launch.procs_per_node && spec.batch.gradient_accumulation_steps &&
-                     spec.batch.global_batch_size,
+  LLMTRAIN_CHECK(spec.parallelism.dp && spec.launch.procs_per_node &&
+                     spec.batch.gradient_accumulation_steps && spec.batch.global_batch_size,
                  "plan_run needs a resolved spec");
   RunPlan plan;
   plan.mesh = {.pp = spec.parallelism.pp,

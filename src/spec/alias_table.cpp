@@ -149,6 +149,8 @@ constexpr std::array kAliases = {
 
 }  // namespace
 
-std::span<const Alias> aliases() { return kAliases; }
+std::span<const Alias> aliases() {
+  return kAliases;
+}
 
 }  // namespace llmtrain

@@ -9,8 +9,12 @@
 namespace llmtrain {
 namespace {
 
-std::string_view section_of(std::string_view path) { return path.substr(0, path.rfind('.')); }
-bool has_dot(std::string_view path) { return path.find('.') != std::string_view::npos; }
+std::string_view section_of(std::string_view path) {
+  return path.substr(0, path.rfind('.'));
+}
+bool has_dot(std::string_view path) {
+  return path.find('.') != std::string_view::npos;
+}
 
 // The canonical path of `key` in `section` (empty = top level) when it is an alias.
 std::optional<std::string_view> canonical(std::string_view section, const std::string& key) {
@@ -122,10 +126,11 @@ class Renamer {
         add(*present, inner_key, one);
       }
     } else {
-      diagnostics_.error(moved.entry.key_origin,
-                         moved.from,
-                         fmt::format("another name of {}, which is given at {}; keep one", moved.to,
-                                     present->origin.text()));
+      diagnostics_.error(
+          moved.entry.key_origin,
+          moved.from,
+          fmt::format(
+              "another name of {}, which is given at {}; keep one", moved.to, present->origin.text()));
     }
   }
 
@@ -136,6 +141,8 @@ class Renamer {
 
 }  // namespace
 
-void rename_aliases(YamlNode& root, Diagnostics& diagnostics) { Renamer(root, diagnostics).run(); }
+void rename_aliases(YamlNode& root, Diagnostics& diagnostics) {
+  Renamer(root, diagnostics).run();
+}
 
 }  // namespace llmtrain

@@ -28,11 +28,21 @@ bool Diagnostics::has_errors() const {
   });
 }
 
+namespace {
+
+// Whether `inner` is `outer` or lies within it: "a.b[0]" within "a.b" and "a".
+bool lies_in(const std::string& inner, const std::string& outer) {
+  if (!inner.starts_with(outer)) return false;
+  const std::size_t end = outer.size();
+  return inner.size() == end || inner[end] == '.' || inner[end] == '[';
+}
+
+}  // namespace
+
 bool Diagnostics::is_bad(const std::string& path) const {
   return std::any_of(all_.begin(), all_.end(), [&path](const Diagnostic& diagnostic) {
-    if (diagnostic.level != DiagnosticLevel::kError || !diagnostic.path.starts_with(path)) return false;
-    const std::size_t end = path.size();
-    return diagnostic.path.size() == end || diagnostic.path[end] == '.' || diagnostic.path[end] == '[';
+    if (diagnostic.level != DiagnosticLevel::kError || diagnostic.path.empty()) return false;
+    return lies_in(diagnostic.path, path) || lies_in(path, diagnostic.path);
   });
 }
 

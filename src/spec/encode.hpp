@@ -9,13 +9,27 @@
 // One member of a spec as a tree; the inverse of the reader.
 namespace llmtrain {
 
-inline YamlNode encode(bool value) { return scalar_node(value ? "true" : "false"); }
-inline YamlNode encode(int value) { return scalar_node(std::to_string(value)); }
-inline YamlNode encode(std::int64_t value) { return scalar_node(std::to_string(value)); }
-inline YamlNode encode(std::uint64_t value) { return scalar_node(std::to_string(value)); }
-inline YamlNode encode(double value) { return scalar_node(format_number(value)); }
-inline YamlNode encode(const std::string& value) { return scalar_node(value, true); }
-inline YamlNode encode(const Quantity& value) { return scalar_node(to_string(value)); }
+inline YamlNode encode(bool value) {
+  return scalar_node(value ? "true" : "false");
+}
+inline YamlNode encode(int value) {
+  return scalar_node(std::to_string(value));
+}
+inline YamlNode encode(std::int64_t value) {
+  return scalar_node(std::to_string(value));
+}
+inline YamlNode encode(std::uint64_t value) {
+  return scalar_node(std::to_string(value));
+}
+inline YamlNode encode(double value) {
+  return scalar_node(format_number(value));
+}
+inline YamlNode encode(const std::string& value) {
+  return scalar_node(value, true);
+}
+inline YamlNode encode(const Quantity& value) {
+  return scalar_node(to_string(value));
+}
 template <NamedEnum E>
 YamlNode encode(E value) {
   return scalar_node(std::string(name_of(value)));
@@ -39,8 +53,7 @@ template <class Section>
 YamlNode encode_section(const Section& section);
 
 template <class T>
-  requires(FieldShape<T>::kKind == FieldSchema::Kind::kSection)
-YamlNode encode(const T& section) {
+requires(FieldShape<T>::kKind == FieldSchema::Kind::kSection) YamlNode encode(const T& section) {
   return encode_section(section);
 }
 template <class Section>
@@ -53,7 +66,8 @@ YamlNode encode(const std::vector<Section>& sections) {
 template <class Section>
 YamlNode encode_section(const Section& section) {
   YamlNode map = map_node();
-  visit_fields(section, [&map](const FieldInfo& info, const auto& member) { put(map, info.name, encode(member)); });
+  visit_fields(section,
+               [&map](const FieldInfo& info, const auto& member) { put(map, info.name, encode(member)); });
   return map;
 }
 

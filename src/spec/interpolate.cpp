@@ -31,7 +31,8 @@ class Interpolator {
       bytes_ += node.text.size();
       return;
     }
-    for (YamlEntry& entry : node.entries) walk(entry.value, path.empty() ? entry.key : path + "." + entry.key);
+    for (YamlEntry& entry : node.entries)
+      walk(entry.value, path.empty() ? entry.key : path + "." + entry.key);
     for (std::size_t i = 0; i < node.items.size(); ++i) walk(node.items[i], fmt::format("{}[{}]", path, i));
   }
 
@@ -53,11 +54,13 @@ class Interpolator {
         continue;
       }
       const std::size_t end = text.find('}', dollar);
-      if (end == std::string::npos) return refuse("`${` without its `}`; write $${ for the characters themselves");
+      if (end == std::string::npos)
+        return refuse("`${` without its `}`; write $${ for the characters themselves");
       const auto value = look_up(text.substr(dollar + 2, end - dollar - 2));
       if (!value) return std::nullopt;
       out += *value;
-      if (out.size() > kLongest) return refuse(fmt::format("longer than {} characters when interpolated", kLongest));
+      if (out.size() > kLongest)
+        return refuse(fmt::format("longer than {} characters when interpolated", kLongest));
       at = end + 1;
     }
     return out;
@@ -65,7 +68,8 @@ class Interpolator {
 
   std::optional<std::string> look_up(const std::string& name) {
     if (++look_ups_ > kMostLookUps || bytes_ > kMostBytes)
-      return refuse(fmt::format("more than {} references or {} bytes of them in one job", kMostLookUps, kMostBytes));
+      return refuse(
+          fmt::format("more than {} references or {} bytes of them in one job", kMostLookUps, kMostBytes));
     if (name.starts_with("env:")) {
       const auto variable = env_.find(name.substr(4));
       if (variable == env_.end()) return refuse(fmt::format("${{{}}}: no such environment variable", name));
@@ -77,7 +81,9 @@ class Interpolator {
     if (node == nullptr) node = find_path(defaults_, name);
     if (node == nullptr)
       return refuse(fmt::format("${{{}}}: no such field; allowed: the path of a field, or env:NAME", name));
-    if (!node->is_scalar()) return refuse(fmt::format("${{{}}} is {}; only single values can be inserted", name, to_string(node->kind)));
+    if (!node->is_scalar())
+      return refuse(
+          fmt::format("${{{}}} is {}; only single values can be inserted", name, to_string(node->kind)));
     chain_.push_back(name);
     auto value = expand(node->text);
     chain_.pop_back();

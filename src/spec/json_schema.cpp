@@ -12,7 +12,8 @@ using Json = nlohmann::ordered_json;
 Json section_of(const FieldSchema& section);
 
 void add_range(Json& json, const FieldSchema& field) {
-  if (std::isfinite(field.allowed.min)) json[field.allowed.above_min ? "exclusiveMinimum" : "minimum"] = field.allowed.min;
+  if (std::isfinite(field.allowed.min))
+    json[field.allowed.above_min ? "exclusiveMinimum" : "minimum"] = field.allowed.min;
   if (std::isfinite(field.allowed.max)) json["maximum"] = field.allowed.max;
 }
 
@@ -41,7 +42,9 @@ Json value_of(const FieldSchema& field) {
       json = {{"type", "array"}, {"minItems", 2}, {"maxItems", 2}, {"items", {{"type", "number"}}}};
       add_range(json["items"], field);
       break;
-    case FieldSchema::Kind::kTextMap: json = {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}}; break;
+    case FieldSchema::Kind::kTextMap:
+      json = {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
+      break;
     case FieldSchema::Kind::kSection: json = section_of(field); break;
     case FieldSchema::Kind::kSections: json = {{"type", "array"}, {"items", section_of(field)}}; break;
   }

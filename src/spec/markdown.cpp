@@ -46,7 +46,8 @@ std::string alias_names(const std::string& path) {
 void add_section(const FieldSchema& section, std::string& out) {
   std::string title = section.path;
   const std::string also = alias_names(section.path);
-  out += fmt::format("\n## {}\n\n{}{}.\n\n", title, section.doc, also.empty() ? "" : "; also read as " + also);
+  out +=
+      fmt::format("\n## {}\n\n{}{}.\n\n", title, section.doc, also.empty() ? "" : "; also read as " + also);
   out += "| field | default | allowed | meaning | other names |\n|---|---|---|---|---|\n";
   for (const FieldSchema& field : section.fields) {
     const std::string value = field.default_text.empty() ? "" : fmt::format("`{}`", field.default_text);

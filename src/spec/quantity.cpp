@@ -74,7 +74,8 @@ Result<Quantity> parse_quantity(const std::string& text) {
     if (fault != ScalarFault::kNone || quantity.amount > 100) return refused(text, "is more than 100%");
     return quantity;
   }
-  if (fault != ScalarFault::kNone || quantity.amount > kLargest) return refused(text, "is too large (at most 2^53)");
+  if (fault != ScalarFault::kNone || quantity.amount > kLargest)
+    return refused(text, "is too large (at most 2^53)");
   if (quantity.amount != std::trunc(quantity.amount)) return refused(text, "is not a whole number");
   return quantity;
 }

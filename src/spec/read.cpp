@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "hints.hpp"
 #include "llmtrain/spec/describe.hpp"
 #include "llmtrain/spec/scalars.hpp"
+
+#include "hints.hpp"
 
 namespace llmtrain {
 namespace {
@@ -34,7 +35,8 @@ class Reader {
   void read_section(const YamlNode& node, Section& section, const std::string& path) {
     if (node.kind == YamlNode::Kind::kNull) return;  // `monitoring:` with nothing below it
     if (!node.is_map()) {
-      diagnostics_.error(node.origin, path, fmt::format("{} where a map of fields belongs", to_string(node.kind)));
+      diagnostics_.error(
+          node.origin, path, fmt::format("{} where a map of fields belongs", to_string(node.kind)));
       return;
     }
     std::size_t known = 0;
@@ -54,8 +56,9 @@ class Reader {
   void report_unknown(const YamlNode& node, const Section& section, const std::string& path) {
     for (const YamlEntry& entry : node.entries) {
       bool is_field = false;
-      visit_fields(section,
-                   [&](const FieldInfo& info, const auto&) { is_field = is_field || entry.key == info.name; });
+      visit_fields(section, [&](const FieldInfo& info, const auto&) {
+        is_field = is_field || entry.key == info.name;
+      });
       if (is_field) continue;
       const std::string full = path.empty() ? entry.key : path + "." + entry.key;
       diagnostics_.error(entry.key_origin, shown(full), "unknown key; " + unknown_key_hint(path, entry.key));
@@ -65,12 +68,16 @@ class Reader {
   // Why a value is refused, what it is, and what is allowed.
   void refuse(const Place& at, const std::string& why) {
     std::string found = at.node.is_scalar() ? fmt::format("= {}: ", shown(at.node.text)) : "";
-    diagnostics_.error(at.node.origin, at.path, fmt::format("{}{}; allowed: {}", found, why, allowed_text(at.field)));
+    diagnostics_.error(
+        at.node.origin, at.path, fmt::format("{}{}; allowed: {}", found, why, allowed_text(at.field)));
   }
 
   bool want(const Place& at, YamlNode::Kind kind) {
     if (at.node.kind == kind) return true;
-    refuse(at, at.node.kind == YamlNode::Kind::kNull ? "empty" : fmt::format("{} does not fit here", to_string(at.node.kind)));
+    refuse(at,
+           at.node.kind == YamlNode::Kind::kNull
+               ? "empty"
+               : fmt::format("{} does not fit here", to_string(at.node.kind)));
     return false;
   }
 
@@ -79,7 +86,10 @@ class Reader {
     T value{};
     const ScalarFault fault = parse_scalar(at.node.text, value);
     if (fault == ScalarFault::kMalformed) {
-      refuse(at, at.node.text.empty() ? "empty" : std::is_integral_v<T> ? "not a whole number" : "not a number");
+      refuse(at,
+             at.node.text.empty()    ? "empty"
+             : std::is_integral_v<T> ? "not a whole number"
+                                     : "not a number");
       return false;
     }
     const Allowed& allowed = at.field.allowed;
@@ -156,7 +166,8 @@ class Reader {
 
   void read(const Place& at, std::array<double, 2>& member) {
     if (!want(at, YamlNode::Kind::kList)) return;
-    if (at.node.items.size() != member.size()) return refuse(at, fmt::format("{} values", at.node.items.size()));
+    if (at.node.items.size() != member.size())
+      return refuse(at, fmt::format("{} values", at.node.items.size()));
     for (std::size_t i = 0; i < member.size(); ++i)
       read({at.node.items[i], at.field, fmt::format("{}[{}]", at.path, i)}, member[i]);
   }
@@ -199,22 +210,23 @@ class Reader {
   }
 
   template <class Section>
-    requires(FieldShape<Section>::kKind == FieldSchema::Kind::kSection)
-  void read(const Place& at, Section& member) {
+  requires(FieldShape<Section>::kKind == FieldSchema::Kind::kSection) void read(const Place& at,
+                                                                                Section& member) {
     read_section(at.node, member, at.path);
   }
 
   bool explain_sequence_parallel(const Place& at) {
     bool flag = false;
     if (at.path != "parallelism.sp" || parse_scalar(at.node.text, flag) != ScalarFault::kNone) return false;
-    diagnostics_.error(at.node.origin,
-                       at.path,
-                       fmt::format("= {}: a flag where a number of ranks belongs. \"Sequence parallel\" means two things: "
-                                   "here sp is the number of ranks that share one sequence in attention (context "
-                                   "parallelism); Megatron's flag, which cuts the activations inside a tensor parallel "
-                                   "group, is parallelism.tp_shard_sequence and comes with tensor parallelism. "
-                                   "Allowed: a whole number, 1 for none",
-                                   at.node.text));
+    diagnostics_.error(
+        at.node.origin,
+        at.path,
+        fmt::format("= {}: a flag where a number of ranks belongs. \"Sequence parallel\" means two things: "
+                    "here sp is the number of ranks that share one sequence in attention (context "
+                    "parallelism); Megatron's flag, which cuts the activations inside a tensor parallel "
+                    "group, is parallelism.tp_shard_sequence and comes with tensor parallelism. "
+                    "Allowed: a whole number, 1 for none",
+                    at.node.text));
     return true;
   }
 

@@ -10,8 +10,7 @@ namespace {
 
 template <class T>
 ScalarFault parse_whole(std::string_view text, T& value) {
-  if (text.starts_with('+')) text.remove_prefix(1);
-  if (text.empty() || text.starts_with('+')) return ScalarFault::kMalformed;
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   // from_chars has no minus for unsigned types: a negative number is then out of range, not malformed.
   const bool negative = text.starts_with('-');
   std::string_view digits = text.substr(negative ? 1 : 0);
@@ -28,9 +27,10 @@ ScalarFault parse_whole(std::string_view text, T& value) {
 }  // namespace
 
 ScalarFault parse_scalar(std::string_view text, double& value) {
-  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
-  if (digits.empty() || (digits[0] != '.' && (digits[0] < '0' || digits[0] > '9'))) return ScalarFault::kMalformed;
+  if (digits.empty() || (digits[0] != '.' && (digits[0] < '0' || digits[0] > '9')))
+    return ScalarFault::kMalformed;
   double parsed = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
   if (end != text.data() + text.size()) return ScalarFault::kMalformed;
@@ -40,9 +40,15 @@ ScalarFault parse_scalar(std::string_view text, double& value) {
   return ScalarFault::kNone;
 }
 
-ScalarFault parse_scalar(std::string_view text, std::int32_t& value) { return parse_whole(text, value); }
-ScalarFault parse_scalar(std::string_view text, std::int64_t& value) { return parse_whole(text, value); }
-ScalarFault parse_scalar(std::string_view text, std::uint64_t& value) { return parse_whole(text, value); }
+ScalarFault parse_scalar(std::string_view text, std::int32_t& value) {
+  return parse_whole(text, value);
+}
+ScalarFault parse_scalar(std::string_view text, std::int64_t& value) {
+  return parse_whole(text, value);
+}
+ScalarFault parse_scalar(std::string_view text, std::uint64_t& value) {
+  return parse_whole(text, value);
+}
 
 ScalarFault parse_scalar(std::string_view text, bool& value) {
   if (text == "true" || text == "True" || text == "TRUE") {

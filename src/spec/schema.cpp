@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "encode.hpp"
 #include "llmtrain/spec/write.hpp"
+
+#include "encode.hpp"
 
 namespace llmtrain {
 namespace {
@@ -49,7 +50,8 @@ std::string range_text(const Allowed& allowed, const std::string& noun) {
   if (allowed.above_min && has_min) return fmt::format("{} above {}", noun, format_number(allowed.min));
   if (has_min && has_max)
     return fmt::format("{} from {} to {}", noun, format_number(allowed.min), format_number(allowed.max));
-  if (has_min && allowed.max > 1.8e19 && std::isfinite(allowed.max)) return noun + " from 0 to 18446744073709551615";
+  if (has_min && allowed.max > 1.8e19 && std::isfinite(allowed.max))
+    return noun + " from 0 to 18446744073709551615";
   if (has_min) return fmt::format("{} of at least {}", noun, format_number(allowed.min));
   return noun;
 }
@@ -72,8 +74,9 @@ std::vector<std::string_view> split_words(const char* words) {
 }
 
 const FieldSchema* FieldSchema::find(std::string_view field) const {
-  const auto found = std::find_if(
-      fields.begin(), fields.end(), [field](const FieldSchema& candidate) { return candidate.name == field; });
+  const auto found = std::find_if(fields.begin(), fields.end(), [field](const FieldSchema& candidate) {
+    return candidate.name == field;
+  });
   return found == fields.end() ? nullptr : &*found;
 }
 

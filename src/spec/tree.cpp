@@ -122,13 +122,17 @@ void merge(YamlNode& base, const YamlNode& over) {
   }
 }
 
-void apply_override(YamlNode& root, const std::string& argument, const std::string& job, Diagnostics& diagnostics) {
+void apply_override(YamlNode& root,
+                    const std::string& argument,
+                    const std::string& job,
+                    Diagnostics& diagnostics) {
   const std::string shown = argument.size() <= kShown ? argument : argument.substr(0, kShown) + "...";
   const Origin origin{std::make_shared<const std::string>(fmt::format("{}: --set {}", job, shown)), 0, 0};
   const std::size_t equals = argument.find('=');
   const auto steps = equals == std::string::npos ? std::nullopt : parse_path(argument.substr(0, equals));
   if (!steps) {
-    diagnostics.error(origin, "", "not an override; write section.field=value, for example optimizer.lr=1e-4");
+    diagnostics.error(
+        origin, "", "not an override; write section.field=value, for example optimizer.lr=1e-4");
     return;
   }
   const std::size_t before = diagnostics.all().size();
@@ -145,7 +149,9 @@ void apply_override(YamlNode& root, const std::string& argument, const std::stri
   }
   YamlNode* target = descend(root, *steps, origin);
   if (target == nullptr) {
-    diagnostics.error(origin, argument.substr(0, equals), "no such item; lists are set whole: a.b=[...], or by an index that exists");
+    diagnostics.error(origin,
+                      argument.substr(0, equals),
+                      "no such item; lists are set whole: a.b=[...], or by an index that exists");
     return;
   }
   merge(*target, value);

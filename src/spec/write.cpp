@@ -12,11 +12,14 @@
 namespace llmtrain {
 namespace {
 
-bool is_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+bool is_alnum(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
 
 // Texts that some reader of YAML takes for something else than text.
 bool reads_as_other_type(const std::string& text) {
-  constexpr std::array<std::string_view, 9> kWords = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"};
+  constexpr std::array<std::string_view, 9> kWords = {
+      "y", "n", "yes", "no", "on", "off", "true", "false", "null"};
   std::string lower = text;
   for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   double ignored = 0;
@@ -27,9 +30,12 @@ bool reads_as_other_type(const std::string& text) {
 bool is_plain(const YamlNode& scalar) {
   const std::string& text = scalar.text;
   if (text.empty() || text.front() == ' ' || text.back() == ' ') return false;
-  const auto allowed = [](char c) { return is_alnum(c) || std::string_view("_./+-% ").find(c) != std::string_view::npos; };
+  const auto allowed = [](char c) {
+    return is_alnum(c) || std::string_view("_./+-% ").find(c) != std::string_view::npos;
+  };
   if (!std::all_of(text.begin(), text.end(), allowed)) return false;
-  const bool number_sign = text.size() > 1 && std::string_view("+-.").find(text[0]) != std::string_view::npos &&
+  const bool number_sign = text.size() > 1 &&
+                           std::string_view("+-.").find(text[0]) != std::string_view::npos &&
                            text[1] >= '0' && text[1] <= '9';
   if (!is_alnum(text[0]) && text[0] != '_' && text[0] != '/' && !number_sign) return false;
   return !scalar.quoted || !reads_as_other_type(text);
@@ -54,7 +60,9 @@ std::string quote(const std::string& text) {
   return out + '"';
 }
 
-std::string scalar_text(const YamlNode& scalar) { return is_plain(scalar) ? scalar.text : quote(scalar.text); }
+std::string scalar_text(const YamlNode& scalar) {
+  return is_plain(scalar) ? scalar.text : quote(scalar.text);
+}
 
 std::string flow_list(const YamlNode& list) {
   std::string out = "[";
@@ -63,7 +71,8 @@ std::string flow_list(const YamlNode& list) {
 }
 
 bool is_flow_list(const YamlNode& list) {
-  return std::all_of(list.items.begin(), list.items.end(), [](const YamlNode& item) { return item.is_scalar(); });
+  return std::all_of(
+      list.items.begin(), list.items.end(), [](const YamlNode& item) { return item.is_scalar(); });
 }
 
 void emit(const YamlNode& node, int indent, std::string& out);
@@ -140,7 +149,9 @@ nlohmann::ordered_json json_of(const YamlNode& node) {
 
 }  // namespace
 
-YamlNode to_tree(const JobSpec& spec) { return encode_section(spec); }
+YamlNode to_tree(const JobSpec& spec) {
+  return encode_section(spec);
+}
 
 std::string to_yaml(const YamlNode& tree) {
   std::string out;
@@ -152,6 +163,8 @@ std::string to_yaml(const YamlNode& tree) {
   return out.substr(out.find_first_not_of(' '));
 }
 
-std::string to_json(const YamlNode& tree) { return json_of(tree).dump(2) + "\n"; }
+std::string to_json(const YamlNode& tree) {
+  return json_of(tree).dump(2) + "\n";
+}
 
 }  // namespace llmtrain

@@ -103,13 +103,15 @@ class TreeBuilder : public YAML::EventHandler {
 
   void refuse_tag(const std::string& tag, const YAML::Mark& mark) const {
     if (!tag.empty() && tag != "?" && tag != "!")
-      throw Refused{places_.at(mark), fmt::format("the tag {}; the schema decides what a value is, remove the tag", tag)};
+      throw Refused{places_.at(mark),
+                    fmt::format("the tag {}; the schema decides what a value is, remove the tag", tag)};
   }
 
   void count(std::size_t nodes, const YAML::Mark& mark) {
     nodes_ += nodes;
     if (nodes_ > YamlLimits::kNodes)
-      throw Refused{places_.at(mark), fmt::format("more than {} values (aliases counted as copies)", YamlLimits::kNodes)};
+      throw Refused{places_.at(mark),
+                    fmt::format("more than {} values (aliases counted as copies)", YamlLimits::kNodes)};
   }
 
   YamlNode leaf(YamlNode node, const YAML::Mark& mark) {
@@ -120,7 +122,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void open(YamlNode node, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     refuse_tag(tag, mark);
-    if (wants_key()) throw Refused{places_.at(mark), "a list or map as a key; keys are text"};
+    if (wants_key())
+      throw Refused{places_.at(mark), "a list or map as a key; keys are text (is a bracket left open?)"};
     if (open_.size() >= YamlLimits::kDepth)
       throw Refused{places_.at(mark), fmt::format("nested more than {} levels deep", YamlLimits::kDepth)};
     const std::size_t first = nodes_;
@@ -152,15 +155,22 @@ class TreeBuilder : public YAML::EventHandler {
 
   void add_entry(Open& parent, YamlNode value) {
     if (parent.key == "<<")
-      throw Refused{parent.key_origin, "the merge key <<; give several job files instead, they merge left to right"};
+      throw Refused{parent.key_origin,
+                    "the merge key <<; give several job files instead, they merge left to right"};
+    // An empty value has no place of its own: the parser reports where the next token stands.
+    if (value.kind == YamlNode::Kind::kNull) value.origin = parent.key_origin;
     auto& entries = parent.node.entries;
-    const auto twin = std::find_if(
-        entries.begin(), entries.end(), [&parent](const YamlEntry& entry) { return entry.key == parent.key; });
+    const auto twin = std::find_if(entries.begin(), entries.end(), [&parent](const YamlEntry& entry) {
+      return entry.key == parent.key;
+    });
     if (twin == entries.end()) {
       entries.push_back({std::move(parent.key), parent.key_origin, std::move(value)});
     } else {
-      diagnostics_.error(parent.key_origin, "", fmt::format("the key {} is given twice; the first one is at {}",
-                                                            parent.key, twin->key_origin.text()));
+      diagnostics_.error(
+          parent.key_origin,
+          "",
+          fmt::format(
+              "the key {} is given twice; the first one is at {}", parent.key, twin->key_origin.text()));
     }
   }
 
@@ -184,17 +194,22 @@ class ViewBuffer : public std::streambuf {
 
 YamlNode parse(std::string_view text, const Places& places, Diagnostics& diagnostics) {
   if (text.size() > YamlLimits::kBytes) {
-    diagnostics.error(places.at({}), "", fmt::format("{} bytes long; a job file has at most {}", text.size(),
-                                                     YamlLimits::kBytes));
+    diagnostics.error(
+        places.at({}),
+        "",
+        fmt::format("{} bytes long; a job file has at most {}", text.size(), YamlLimits::kBytes));
     return map_node();
   }
   if (const std::size_t bad = first_invalid_utf8(text); bad != std::string_view::npos) {
     YAML::Mark mark;
-    mark.line = static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n'));
+    mark.line =
+        static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n'));
     const std::size_t line_start = bad == 0 ? std::string_view::npos : text.rfind('\n', bad - 1);
     mark.column = static_cast<int>(bad - (line_start == std::string_view::npos ? 0 : line_start + 1));
-    diagnostics.error(places.at(mark), "", fmt::format("the byte 0x{:02x} is not UTF-8 text; save the file as UTF-8",
-                                                       static_cast<unsigned char>(text[bad])));
+    diagnostics.error(places.at(mark),
+                      "",
+                      fmt::format("the byte 0x{:02x} is not UTF-8 text; save the file as UTF-8",
+                                  static_cast<unsigned char>(text[bad])));
     return map_node();
   }
   ViewBuffer buffer(text);
@@ -223,7 +238,8 @@ YamlNode parse_yaml(const std::string& text, const std::string& source_name, Dia
   }
   if (!root.is_map()) {
     if (!diagnostics.has_errors())
-      diagnostics.error(root.origin, "", fmt::format("{}; a job file is a map of sections", to_string(root.kind)));
+      diagnostics.error(
+          root.origin, "", fmt::format("{}; a job file is a map of sections", to_string(root.kind)));
     root = map_node();
   }
   return root;

@@ -6,8 +6,8 @@
 namespace llmtrain {
 
 const YamlNode* YamlNode::find(std::string_view key) const {
-  const auto entry =
-      std::find_if(entries.begin(), entries.end(), [key](const YamlEntry& candidate) { return candidate.key == key; });
+  const auto entry = std::find_if(
+      entries.begin(), entries.end(), [key](const YamlEntry& candidate) { return candidate.key == key; });
   return entry == entries.end() ? nullptr : &entry->value;
 }
 

@@ -20,8 +20,8 @@ enum class MissingData { kIgnore, kWarn, kRefuse };
 
 // Everything that decides what a spec resolves to.
 struct JobSource {
-  std::vector<std::string> files;      // merged left to right
-  std::vector<std::string> overrides;  // "a.b=c" of every --set, applied in order after the files
+  std::vector<std::string> files;          // merged left to right
+  std::vector<std::string> overrides;      // "a.b=c" of every --set, applied in order after the files
   std::map<std::string, std::string> env;  // what ${env:X} may refer to
   std::string home;                        // what a leading `~` of a path stands for; empty: not expanded
   std::optional<int> procs_per_node;       // --nproc-per-node: wins over launch.procs_per_node
@@ -30,8 +30,9 @@ struct JobSource {
 };
 
 struct LoadedJob {
-  JobSpec spec;               // resolved and valid: nothing left to decide
-  std::string source_yaml;    // merged, with aliases renamed and overrides applied; not interpolated or resolved
+  JobSpec spec;  // resolved and valid: nothing left to decide
+  std::string
+      source_yaml;  // merged, with aliases renamed and overrides applied; not interpolated or resolved
   std::string resolved_yaml;  // `spec` as text; parse_resolved gives it back bit for bit
   std::vector<Diagnostic> warnings;
 };
@@ -43,6 +44,8 @@ struct JobReport {
 };
 
 JobReport check_job(const JobSource& source);
+// The same for one job file that is already in memory and called `name`; `source.files` is ignored.
+JobReport check_job_text(const std::string& text, const std::string& name, const JobSource& source);
 
 // The same as a Result; the error names every violation, one per line.
 Result<LoadedJob> load_job(const JobSource& source);

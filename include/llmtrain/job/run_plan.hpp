@@ -16,8 +16,8 @@ struct RunPlan {
   int nodes = 1;
   int procs_per_node = 1;
 
-  std::int64_t micro_batch_size = 1;  // sequences
-  std::int64_t accumulation = 1;      // micro-batches of one rank in a step
+  std::int64_t micro_batch_size = 1;   // sequences
+  std::int64_t accumulation = 1;       // micro-batches of one rank in a step
   std::int64_t global_batch_size = 1;  // sequences of all ranks in a step
   std::int64_t tokens_per_step = 1;
 

@@ -43,7 +43,8 @@ class Diagnostics {
   }
 
   bool has_errors() const;
-  // Whether an error names `path` or something inside it: rules that need its value must not run.
+  // Whether an error names `path`, something inside it or a section around it: rules that need its value must
+  // not run.
   bool is_bad(const std::string& path) const;
   const std::vector<Diagnostic>& all() const { return all_; }
 

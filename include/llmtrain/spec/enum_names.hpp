@@ -13,9 +13,9 @@ namespace llmtrain {
 template <class E>
 struct EnumNames;
 
-#define LLMTRAIN_ENUM_NAMES(E, N, ...)                                          \
-  template <>                                                                   \
-  struct EnumNames<E> {                                                         \
+#define LLMTRAIN_ENUM_NAMES(E, N, ...)                                                     \
+  template <>                                                                              \
+  struct EnumNames<E> {                                                                    \
     static constexpr std::array<std::pair<std::string_view, E>, N> kAll = {{__VA_ARGS__}}; \
   }
 
@@ -40,12 +40,8 @@ LLMTRAIN_ENUM_NAMES(RopeScalingKind,
                     {"none", RopeScalingKind::kNone},
                     {"linear", RopeScalingKind::kLinear},
                     {"llama3", RopeScalingKind::kLlama3});
-LLMTRAIN_ENUM_NAMES(DType,
-                    4,
-                    {"bf16", DType::kBf16},
-                    {"fp16", DType::kFp16},
-                    {"fp32", DType::kFp32},
-                    {"fp64", DType::kFp64});
+LLMTRAIN_ENUM_NAMES(
+    DType, 4, {"bf16", DType::kBf16}, {"fp16", DType::kFp16}, {"fp32", DType::kFp32}, {"fp64", DType::kFp64});
 LLMTRAIN_ENUM_NAMES(OptimizerKind, 2, {"adamw", OptimizerKind::kAdamW}, {"sgd", OptimizerKind::kSgd});
 LLMTRAIN_ENUM_NAMES(LrStyle,
                     5,
@@ -67,7 +63,9 @@ LLMTRAIN_ENUM_NAMES(FaultEach, 2, {"once", FaultEach::kOnce}, {"step", FaultEach
 #undef LLMTRAIN_ENUM_NAMES
 
 template <class E>
-concept NamedEnum = requires { EnumNames<E>::kAll; };
+concept NamedEnum = requires {
+  EnumNames<E>::kAll;
+};
 
 template <NamedEnum E>
 constexpr std::string_view name_of(E value) {

@@ -20,11 +20,21 @@ struct Allowed {
   const char* words = nullptr;
 };
 
-constexpr Allowed anything() { return {}; }
-constexpr Allowed at_least(double min) { return {.min = min}; }
-constexpr Allowed above(double min) { return {.min = min, .above_min = true}; }
-constexpr Allowed between(double min, double max) { return {.min = min, .max = max}; }
-constexpr Allowed words(const char* list) { return {.words = list}; }
+constexpr Allowed anything() {
+  return {};
+}
+constexpr Allowed at_least(double min) {
+  return {.min = min};
+}
+constexpr Allowed above(double min) {
+  return {.min = min, .above_min = true};
+}
+constexpr Allowed between(double min, double max) {
+  return {.min = min, .max = max};
+}
+constexpr Allowed words(const char* list) {
+  return {.words = list};
+}
 
 struct FieldInfo {
   const char* name;
@@ -50,7 +60,8 @@ void visit_fields(FieldsOf<RunSpec> auto& s, auto&& v) {
 void visit_fields(FieldsOf<RopeScalingSpec> auto& s, auto&& v) {
   v({"type", "how rotary frequencies are stretched for longer contexts", anything()}, s.type);
   v({"factor", "stretch", at_least(1)}, s.factor);
-  v({"low_freq_factor", "llama3: wavelengths above original / this are stretched fully", above(0)}, s.low_freq_factor);
+  v({"low_freq_factor", "llama3: wavelengths above original / this are stretched fully", above(0)},
+    s.low_freq_factor);
   v({"high_freq_factor", "llama3: wavelengths below original / this are kept", above(0)}, s.high_freq_factor);
   v({"original_max_position", "llama3: context length before stretching", between(1, kMaxExtent)},
     s.original_max_position);
@@ -65,7 +76,8 @@ void visit_fields(FieldsOf<ModelSpec> auto& s, auto&& v) {
   v({"num_heads", "query heads", between(1, 65536)}, s.num_heads);
   v({"num_kv_heads", "key and value heads; `auto` = num_heads", between(1, 65536)}, s.num_kv_heads);
   v({"head_dim", "width of one head; `auto` = hidden_size / num_heads", between(1, 65536)}, s.head_dim);
-  v({"ffn_hidden_size", "width of the MLP; `auto` = 4 x hidden, or 8/3 x hidden rounded up to 64 when gated",
+  v({"ffn_hidden_size",
+     "width of the MLP; `auto` = 4 x hidden, or 8/3 x hidden rounded up to 64 when gated",
      between(1, kMaxExtent)},
     s.ffn_hidden_size);
   v({"max_position", "rows of a learned position table; `auto` = data.seq_length", between(1, kMaxExtent)},
@@ -81,12 +93,15 @@ void visit_fields(FieldsOf<ModelSpec> auto& s, auto&& v) {
   v({"mlp_bias", "biases of the MLP", anything()}, s.mlp_bias);
   v({"qk_norm", "RMS norm over head_dim of every query and key head", anything()}, s.qk_norm);
   v({"tie_embeddings", "the head shares the embedding's weights", anything()}, s.tie_embeddings);
-  v({"init_std", "standard deviation of initial weights; output projections divide it by sqrt(2 x layers)", above(0)},
+  v({"init_std",
+     "standard deviation of initial weights; output projections divide it by sqrt(2 x layers)",
+     above(0)},
     s.init_std);
 }
 
 void visit_fields(FieldsOf<DataSourceSpec> auto& s, auto&& v) {
-  v({"path", "a token file pair without its suffix, a directory with one, or `synthetic`", anything()}, s.path);
+  v({"path", "a token file pair without its suffix, a directory with one, or `synthetic`", anything()},
+    s.path);
   v({"weight", "share of the samples, relative to the other sources", above(0)}, s.weight);
   v({"max_epochs", "at most so often; `auto` = as often as the run needs", above(0)}, s.max_epochs);
 }
@@ -97,7 +112,8 @@ void visit_fields(FieldsOf<DataSpec> auto& s, auto&& v) {
     s.tokenizer);
   v({"train", "sources to train on: a list, one map, or a path", anything()}, s.train);
   v({"valid", "sources to evaluate on, written like train", anything()}, s.valid);
-  v({"valid_fraction", "share of train's documents held out when valid is empty", between(0, 0.5)}, s.valid_fraction);
+  v({"valid_fraction", "share of train's documents held out when valid is empty", between(0, 0.5)},
+    s.valid_fraction);
   v({"prefetch", "batches kept ready", between(0, 1024)}, s.prefetch);
 }
 
@@ -105,23 +121,29 @@ void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
   v({"tp", "tensor parallel degree", between(1, kMaxCount)}, s.tp);
   v({"pp", "pipeline stages", between(1, kMaxCount)}, s.pp);
   v({"dp", "data parallel degree; `auto` = whatever is left of the world", between(1, kMaxCount)}, s.dp);
-  v({"sp", "ranks that share one sequence in attention (context parallelism); not Megatron's flag",
+  v({"sp",
+     "ranks that share one sequence in attention (context parallelism); not Megatron's flag",
      between(1, kMaxCount)},
     s.sp);
 }
 
 void visit_fields(FieldsOf<BatchSpec> auto& s, auto&& v) {
-  v({"micro_batch_size", "sequences of one forward pass of one rank", between(1, kMaxCount)}, s.micro_batch_size);
-  v({"gradient_accumulation_steps", "micro-batches of one rank in a step; `auto` follows from global_batch_size",
+  v({"micro_batch_size", "sequences of one forward pass of one rank", between(1, kMaxCount)},
+    s.micro_batch_size);
+  v({"gradient_accumulation_steps",
+     "micro-batches of one rank in a step; `auto` follows from global_batch_size",
      between(1, kMaxCount)},
     s.gradient_accumulation_steps);
-  v({"global_batch_size", "sequences of all ranks in a step; `auto` = micro x accumulation x dp", between(1, 1e9)},
+  v({"global_batch_size",
+     "sequences of all ranks in a step; `auto` = micro x accumulation x dp",
+     between(1, 1e9)},
     s.global_batch_size);
 }
 
 void visit_fields(FieldsOf<PrecisionSpec> auto& s, auto&& v) {
   v({"compute", "type of weights and activations in forward and backward", anything()}, s.compute);
-  v({"reduce", "type in which gradients are summed; `auto` = the wider of fp32 and compute", anything()}, s.reduce);
+  v({"reduce", "type in which gradients are summed; `auto` = the wider of fp32 and compute", anything()},
+    s.reduce);
 }
 
 void visit_fields(FieldsOf<OptimizerSpec> auto& s, auto&& v) {
@@ -148,7 +170,8 @@ void visit_fields(FieldsOf<TrainSpec> auto& s, auto&& v) {
     s.log_interval);
   v({"eval_interval", "between evaluations; 0 = never", anything()}, s.eval_interval);
   v({"eval_steps", "global batches of one evaluation", between(1, 1e9)}, s.eval_steps);
-  v({"compute_threads", "per rank; 0 = cores of the node / ranks on it", between(0, 4096)}, s.compute_threads);
+  v({"compute_threads", "per rank; 0 = cores of the node / ranks on it", between(0, 4096)},
+    s.compute_threads);
 }
 
 void visit_fields(FieldsOf<CheckpointSpec> auto& s, auto&& v) {
@@ -156,7 +179,8 @@ void visit_fields(FieldsOf<CheckpointSpec> auto& s, auto&& v) {
   v({"keep_last", "newest checkpoints kept; 0 = all", at_least(0)}, s.keep_last);
   v({"keep_every", "checkpoints at multiples of this are kept for good; 0 = none", anything()}, s.keep_every);
   v({"save_initial", "also write step 0", anything()}, s.save_initial);
-  v({"resume", "`auto` continues what the run directory holds; `never` refuses a used one", anything()}, s.resume);
+  v({"resume", "`auto` continues what the run directory holds; `never` refuses a used one", anything()},
+    s.resume);
 }
 
 void visit_fields(FieldsOf<ResilienceSpec> auto& s, auto&& v) {
@@ -164,13 +188,16 @@ void visit_fields(FieldsOf<ResilienceSpec> auto& s, auto&& v) {
   v({"no_progress_limit", "restarts in a row without a new step before the run stops", at_least(1)},
     s.no_progress_limit);
   v({"collective_timeout_s", "deadline of one collective, seconds", above(0)}, s.collective_timeout_s);
-  v({"stop_grace_s", "from TERM to KILL of a worker that does not end, seconds", at_least(0)}, s.stop_grace_s);
-  v({"max_skipped_steps", "non-finite steps in a row before the run stops", at_least(0)}, s.max_skipped_steps);
+  v({"stop_grace_s", "from TERM to KILL of a worker that does not end, seconds", at_least(0)},
+    s.stop_grace_s);
+  v({"max_skipped_steps", "non-finite steps in a row before the run stops", at_least(0)},
+    s.max_skipped_steps);
 }
 
 void visit_fields(FieldsOf<MonitoringSpec> auto& s, auto&& v) {
   v({"tensorboard", "write TensorBoard event files", anything()}, s.tensorboard);
-  v({"trace_collectives", "keep the last collectives of every rank for diagnosis", anything()}, s.trace_collectives);
+  v({"trace_collectives", "keep the last collectives of every rank for diagnosis", anything()},
+    s.trace_collectives);
   v({"check_collectives", "compare operation and shape of every collective over its group", anything()},
     s.check_collectives);
   v({"peak_tflops", "peak of one rank for MFU; `auto` = measured once per host", above(0)}, s.peak_tflops);
@@ -187,7 +214,8 @@ void visit_fields(FieldsOf<FaultSpec> auto& s, auto&& v) {
   v({"kind", "what happens", anything()}, s.kind);
   v({"rank", "on which rank; -1 = all", at_least(-1)}, s.rank);
   v({"step", "at which step; -1 = any", at_least(-1)}, s.step);
-  v({"point", "where in the step", words("step|forward|backward|reduce|optimizer|save|commit|start")}, s.point);
+  v({"point", "where in the step", words("step|forward|backward|reduce|optimizer|save|commit|start")},
+    s.point);
   v({"each", "once, or at every step that matches", anything()}, s.each);
   v({"ms", "sleep: how long, milliseconds", between(0, 86400000)}, s.ms);
   v({"incarnation", "in which start of the workers, from 0; -1 = in all", at_least(-1)}, s.incarnation);

@@ -20,7 +20,9 @@ struct Quantity {
   friend bool operator==(const Quantity&, const Quantity&) = default;
 };
 
-constexpr Quantity steps(std::int64_t n) { return {static_cast<double>(n), Quantity::Unit::kSteps}; }
+constexpr Quantity steps(std::int64_t n) {
+  return {static_cast<double>(n), Quantity::Unit::kSteps};
+}
 
 // `what was found; what is allowed` on failure.
 Result<Quantity> parse_quantity(const std::string& text);

@@ -11,7 +11,18 @@
 namespace llmtrain {
 
 struct FieldSchema {
-  enum class Kind { kFlag, kWhole, kNumber, kText, kWord, kQuantity, kNumbers, kTextMap, kSection, kSections };
+  enum class Kind {
+    kFlag,
+    kWhole,
+    kNumber,
+    kText,
+    kWord,
+    kQuantity,
+    kNumbers,
+    kTextMap,
+    kSection,
+    kSections
+  };
 
   std::string name;
   std::string path;  // "optimizer.lr"; "faults[].kind" inside a list

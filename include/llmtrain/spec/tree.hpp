@@ -27,7 +27,10 @@ Origin origin_of(const YamlNode& root, const std::string& path);
 void merge(YamlNode& base, const YamlNode& over);
 
 // Applies "a.b=c" to the job called `job`; messages name both as their origin.
-void apply_override(YamlNode& root, const std::string& argument, const std::string& job, Diagnostics& diagnostics);
+void apply_override(YamlNode& root,
+                    const std::string& argument,
+                    const std::string& job,
+                    Diagnostics& diagnostics);
 
 // Replaces ${a.b} and ${env:X} in every scalar; `$${` stands for `${`. A path that `root` does not name is
 // looked up in `defaults`.

@@ -27,8 +27,8 @@ struct YamlNode {
 
   Kind kind = Kind::kNull;
   Origin origin;
-  std::string text;     // kScalar
-  bool quoted = false;  // kScalar: written in quotes, or as a block
+  std::string text;                // kScalar
+  bool quoted = false;             // kScalar: written in quotes, or as a block
   std::vector<YamlNode> items;     // kList
   std::vector<YamlEntry> entries;  // kMap, in the order of the file
 

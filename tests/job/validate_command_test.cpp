@@ -1,0 +1,131 @@
+#include <array>
+#include <cstdio>
+
+#include <sys/wait.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/job/job_support.hpp"
+#include "tests/support/catch.hpp"
+
+// The commands `validate` and `schema` as a user meets them.
+using namespace llmtrain;
+using Catch::Matchers::Contains;
+
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+// Runs `llmtrain <arguments>` through the shell.
+Outcome run(const std::string& arguments) {
+  const test::TemporaryDirectory scratch;
+  const std::string command = "'" LLMTRAIN_BINARY_DIR "/llmtrain' " + arguments + " 2>" + (scratch / "err");
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Outcome outcome;
+  std::array<char, 4096> buffer;
+  for (std::size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    outcome.out.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  std::ifstream stream(scratch / "err");
+  outcome.err.assign(std::istreambuf_iterator<char>(stream), {});
+  return outcome;
+}
+
+std::string config(const char* name) {
+  return std::string("'" LLMTRAIN_SOURCE_DIR "/configs/") + name + "'";
+}
+
+}  // namespace
+
+TEST_CASE("validate: every shipped config and example is valid and resolves to itself", "[cli]") {
+  for (const char* folder : {"configs", "examples"}) {
+    for (const auto& file :
+         std::filesystem::directory_iterator(std::filesystem::path(LLMTRAIN_SOURCE_DIR) / folder)) {
+      if (file.path().extension() != ".yaml") continue;
+      const Outcome outcome = run("validate '" + file.path().string() + "'");
+      INFO(file.path() << outcome.err);
+      CHECK(outcome.code == 0);
+      CHECK(parse_resolved(outcome.out, "stdout"));
+    }
+  }
+}
+
+TEST_CASE("validate: a degree that is not there exits 2 and names file, field, value and what is allowed",
+          "[cli]") {
+  const Outcome outcome = run("validate " + config("quickstart.yaml") + " --set parallelism.tp=3");
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+  CHECK_THAT(outcome.err,
+             Contains("quickstart.yaml") && Contains("parallelism.tp = 3") && Contains("allowed: 1"));
+}
+
+TEST_CASE("validate: --set values with commas, brackets and equals signs arrive whole", "[cli]") {
+  const Outcome outcome = run("validate " + config("smoke_dp2.yaml") +
+                              " --set 'faults=[{kind: sleep, ms: 100, each: step}]' --set 'launch.env={A: "
+                              "\"b=c,d\"}' --set optimizer.lr=1");
+  INFO(outcome.err);
+  REQUIRE(outcome.code == 0);
+  const auto spec = parse_resolved(outcome.out, "stdout");
+  REQUIRE(spec);
+  REQUIRE(spec->faults.size() == 1);
+  CHECK(spec->faults[0].ms == 100);
+  CHECK(spec->launch.env.at("A") == "b=c,d");
+  CHECK(spec->optimizer.lr == 1);
+}
+
+TEST_CASE("validate: a misspelt field is answered with its place and the right spelling", "[cli]") {
+  const test::ScratchDir scratch;
+  const std::string file = scratch.write(
+      "job.yaml", std::string(test::kMinimal) + "optimizer:\n  learn_rate: 1\n  weight_deacy: 0\n");
+  const Outcome outcome = run("validate '" + file + "'");
+  CHECK(outcome.code == 2);
+  CHECK_THAT(
+      outcome.err,
+      Contains(file + ":8:3: optimizer.weight_deacy: unknown key; did you mean optimizer.weight_decay?"));
+}
+
+TEST_CASE("validate: --json holds the spec, or every violation with its place", "[cli]") {
+  const auto good = nlohmann::json::parse(run("validate --json " + config("smoke_1rank.yaml")).out);
+  CHECK(good["valid"] == true);
+  CHECK(good["spec"]["run"]["seed"] == 1234);
+  const Outcome bad =
+      run("validate --json " + config("smoke_1rank.yaml") + " --set parallelism.tp=3 --set lr=1");
+  CHECK(bad.code == 2);
+  const auto json = nlohmann::json::parse(bad.out);
+  CHECK(json["valid"] == false);
+  CHECK(json["spec"].is_null());
+  REQUIRE(json["diagnostics"].size() == 2);
+  CHECK(json["diagnostics"][1]["field"] == "parallelism.tp");
+}
+
+TEST_CASE("validate: the environment reaches ${env:X} and ~", "[cli]") {
+  const std::string job =
+      config("smoke_1rank.yaml") + " --set 'run.name=${env:LLMTRAIN_TEST_NAME}' --set run.dir=~/runs";
+  const Outcome outcome =
+      run("--version >/dev/null; LLMTRAIN_TEST_NAME=ada HOME=/home/ada '" LLMTRAIN_BINARY_DIR
+          "/llmtrain' validate " +
+          job);
+  INFO(outcome.err);
+  CHECK_THAT(outcome.out, Contains("name: ada") && Contains("dir: /home/ada/runs"));
+}
+
+TEST_CASE("validate: what is no job exits 2", "[cli]") {
+  for (const char* arguments : {"validate",
+                                "validate /no/such.yaml",
+                                "validate /tmp",
+                                "validate x.yaml --set",
+                                "validate --nope",
+                                "validate /dev/null --nproc-per-node 0"})
+    CHECK(run(arguments).code == 2);
+}
+
+TEST_CASE("schema: prints JSON, and the page that docs hold", "[cli]") {
+  CHECK(nlohmann::json::parse(run("schema").out)["type"] == "object");
+  CHECK_THAT(run("schema --markdown").out, Catch::Matchers::StartsWith("# The job spec\n"));
+}

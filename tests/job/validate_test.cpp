@@ -1,0 +1,243 @@
+#include "tests/job/job_support.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace llmtrain;
+using Catch::Matchers::Contains;
+using test::check;
+using test::kMinimal;
+using test::messages_of;
+
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+struct Case {
+  Overrides overrides;
+  const char* message;
+};
+
+std::string shown(const Overrides& overrides) {
+  std::string out;
+  for (const std::string& argument : overrides) out += argument + "  ";
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed", "[job]") {
+  const Case cases[] = {
+      {{"parallelism.tp=3"},
+       "job.yaml: --set parallelism.tp=3: parallelism.tp = 3: tensor parallelism is not in this version; "
+       "allowed: 1"},
+      {{"parallelism.pp=2"}, "parallelism.pp = 2: pipeline parallelism is not in this version; allowed: 1"},
+      {{"parallelism.sp=2"},
+       "parallelism.sp = 2: splitting a sequence over ranks is not in this version; allowed: 1"},
+      {{"launch.nodes=2", "parallelism.dp=2"},
+       "launch.nodes = 2: jobs over several nodes are not in this version; allowed: 1"},
+      {{"launch.env={1A: x}"}, "launch.env: \"1A\" is no name of an environment variable"},
+      {{"model.num_heads=3"},
+       "model.num_heads = 3: does not divide model.hidden_size = 16, and no head_dim is given"},
+      {{"model.num_kv_heads=3"},
+       "model.num_kv_heads = 3: does not divide model.num_heads = 4; allowed: a divisor of 4"},
+      {{"model.head_dim=5"},
+       "model.head_dim = 5: rotary positions turn pairs of numbers; allowed: an even width"},
+      {{"model.family=gpt2", "model.max_position=4"},
+       "model.max_position = 4: data.seq_length is 8; allowed: at least 8"},
+      {{"model.rope_scaling={type: llama3, low_freq_factor: 4}"},
+       "low_freq_factor = 4: allowed: less than high_freq_factor = 4"},
+      {{"model.rope_scaling.factor=2"},
+       "model.rope_scaling.factor = 2: no scaling without model.rope_scaling.type"},
+      {{"model.preset=llama-10t"}, "model.preset = llama-10t: unknown; allowed: llama-10m, llama-1b"},
+      {{"data.train=[]"}, "data.train: missing; a run needs at least one source"},
+      {{"data.train=[{weight: 2}]"}, "data.train[0].path: missing; allowed: a token file pair"},
+      {{"data.valid=[{path: ''}]", "train.eval_interval=5"}, "data.valid[0].path: missing"},
+      {{"train.eval_interval=5"},
+       "train.eval_interval = 5 steps: nothing to evaluate on; give data.valid or data.valid_fraction"},
+      {{"data.valid_fraction=0.6"},
+       "data.valid_fraction = 0.6: out of range; allowed: a number from 0 to 0.5"},
+      {{"batch.global_batch_size=7"},
+       "batch.global_batch_size = 7: not a multiple of batch.micro_batch_size 2 x parallelism.dp 1 = 2; "
+       "allowed: 6 or 8"},
+      {{"batch.global_batch_size=3", "parallelism.dp=2"},
+       "x parallelism.dp 2 = 4; allowed: 4, or another batch.micro_batch_size"},
+      {{"batch.global_batch_size=8", "batch.gradient_accumulation_steps=2", "parallelism.dp=4"},
+       "batch.global_batch_size = 8: batch.micro_batch_size 2 x parallelism.dp 4 x "
+       "batch.gradient_accumulation_steps 2 = 16; allowed: 16 here"},
+      {{"batch.micro_batch_size=1000000", "batch.gradient_accumulation_steps=1000000"},
+       "allowed: a global batch of at most 1000000000"},
+      {{"launch.procs_per_node=4", "parallelism.dp=2"},
+       "parallelism.dp = 2: pp 1 x dp 2 x sp 1 x tp 1 = 2, but nodes 1 x procs_per_node 4 = 4 ranks; "
+       "allowed: 4, auto"},
+      {{"launch.procs_per_node=3", "parallelism.tp=2"},
+       "parallelism.dp = auto: nodes 1 x procs_per_node 3 = 3 ranks is not a multiple of pp 1 x sp 1 x tp 2 "
+       "= 2"},
+      {{"precision.compute=fp16"},
+       "precision.compute = fp16: needs a loss scaler, which is not in this version; allowed: bf16, fp32, "
+       "fp64"},
+      {{"precision.reduce=bf16"},
+       "precision.reduce = bf16: narrower than fp32 or than precision.compute = fp32; allowed: fp32, fp64"},
+      {{"precision={compute: fp64, reduce: fp32}"},
+       "precision.reduce = fp32: narrower than fp32 or than precision.compute = fp64; allowed: fp64"},
+      {{"run.device=cuda"},
+       "run.device = cuda: this build has no CUDA engine, or this host no device; allowed: cpu, auto"},
+      {{"run.name=a/b"}, "run.name = \"a/b\": names a directory; allowed: 1 to 200 characters without `/`"},
+      {{"run.name=.."}, "run.name = \"..\""},
+      {{"run.name="}, "run.name = \"\""},
+      {{"run.dir="}, "run.dir = \"\": allowed: a path"},
+      {{"optimizer.betas=[0.9, 1]"},
+       "optimizer.betas: [1] = 1: the average would never move; allowed: less than 1"},
+      {{"optimizer={name: sgd, momentum: 1}"},
+       "optimizer.momentum = 1: the velocity would never decay; allowed: less than 1"},
+      {{"train.duration=0"}, "train.duration = 0 steps: allowed: at least 1"},
+      {{"train.duration=10%"}, "train.duration = 10%: a share of itself; allowed: steps, tokens or samples"},
+      {{"lr_schedule.warmup=101"}, "lr_schedule.warmup = 101 steps: longer than train.duration = 100 steps"},
+      {{"lr_schedule.warmup=10K tokens"},
+       "lr_schedule.warmup = 10K tokens = 625 steps: longer than train.duration = 100 steps"},
+      {{"lr_schedule={style: wsd, warmup: 95, decay: 10%}"},
+       "lr_schedule.decay = 10% = 10 steps: with lr_schedule.warmup = 95 steps longer than train.duration"},
+      {{"lr_schedule.min_lr_ratio=2"},
+       "lr_schedule.min_lr_ratio = 2: out of range; allowed: a number from 0 to 1"},
+      {{"faults=[{kind: kill, rank: 1}]"},
+       "faults[0].rank = 1: the job has 1 ranks; allowed: 0 to 0, or -1 for all"},
+      {{"faults=[{kind: sleep}]"}, "faults[0].ms: missing; a sleep needs its length"},
+  };
+  for (const Case& refused : cases) {
+    const JobReport report = check(kMinimal, refused.overrides);
+    INFO(shown(refused.overrides) << "\n" << messages_of(report));
+    CHECK_FALSE(report.job);
+    CHECK_THAT(messages_of(report), Contains(refused.message));
+  }
+}
+
+TEST_CASE("validate: what the rules leave is accepted", "[job]") {
+  const Overrides cases[] = {
+      {},
+      {"model.hidden_size=18",
+       "model.head_dim=8"},  // hidden need not be heads x head_dim when head_dim is given
+      {"model.num_kv_heads=1"},
+      {"model.head_dim=5", "model.position=learned"},
+      {"model.family=gpt2", "model.max_position=8"},
+      {"model.rope_scaling={type: llama3, factor: 8}"},
+      {"model={preset: llama-10m}"},
+      {"batch.global_batch_size=8", "batch.gradient_accumulation_steps=2", "parallelism.dp=2"},
+      {"launch.procs_per_node=4"},
+      {"launch.procs_per_node=4", "parallelism.dp=4"},
+      {"precision={compute: bf16, reduce: fp64}"},
+      {"precision.compute=fp64"},
+      {"run.device=cpu"},
+      {"run.name=on"},
+      {"train.eval_interval=5%", "data.valid=[{path: synthetic}]"},
+      {"train.eval_interval=5", "data.valid_fraction=0.1"},
+      {"train.duration=10K tokens"},
+      {"lr_schedule={style: wsd, warmup: 90, decay: 10%}"},
+      {"lr_schedule.warmup=100%"},
+      {"faults=[{kind: kill, rank: 1, step: 3}]", "parallelism.dp=2"},
+      {"run.seed=18446744073709551615"},
+      {"run.seed=2147483648"},
+  };
+  for (const Overrides& overrides : cases) {
+    const JobReport report = check(kMinimal, overrides);
+    INFO(shown(overrides) << "\n" << messages_of(report));
+    CHECK(report.job);
+  }
+}
+
+TEST_CASE("validate: a field without effect is a warning", "[job]") {
+  const Case cases[] = {
+      {{"optimizer.momentum=0.9"}, "optimizer.momentum: has no effect under adamw"},
+      {{"optimizer={name: sgd, betas: [0.9, 0.9]}"}, "optimizer.betas: has no effect under sgd"},
+      {{"optimizer={name: sgd, eps: 1e-6}"}, "optimizer.eps: has no effect under sgd"},
+      {{"optimizer={weight_decay: 0, decay_embeddings: true}"}, "optimizer.decay_embeddings: has no effect"},
+      {{"optimizer.lr=0"}, "weights will not change"},
+      {{"lr_schedule.decay=10%"}, "lr_schedule.decay: has no effect on the style cosine"},
+      {{"lr_schedule={style: constant, min_lr_ratio: 0.1}"}, "has no effect on the style constant"},
+      {{"model.max_position=99"}, "model.max_position: has no effect"},
+      {{"model={family: gpt2, rope_theta: 5}"}, "model.rope_theta: has no effect with learned positions"},
+      {{"data.valid=[{path: synthetic}]"}, "data.valid: has no effect on training: train.eval_interval is 0"},
+      {{"data.valid=[{path: synthetic}]", "data.valid_fraction=0.1", "train.eval_interval=2"},
+       "data.valid_fraction: has no effect"},
+      {{"train.eval_steps=3"}, "train.eval_steps: has no effect"},
+      {{"checkpoint={keep_every: 10, keep_last: 0, interval: 5}"},
+       "checkpoint.keep_every: has no effect: checkpoint.keep_last is 0"},
+      {{"checkpoint.keep_every=10"}, "checkpoint.keep_every: has no effect: checkpoint.interval is 0"},
+      {{"checkpoint={keep_every: 12, interval: 5}"},
+       "checkpoint.keep_every = 12 steps: not a multiple of checkpoint.interval = 5 steps"},
+      {{"faults=[{kind: kill, ms: 5}]"}, "faults[0].ms: has no effect"},
+      {{"faults=[{kind: kill, step: 5, each: step}]"}, "faults[0].each: has no effect"},
+      {{"data.train=nowhere/at all"},
+       "data.train[0].path = nowhere/at all: no such directory, and no nowhere/at all.idx"},
+      {{"data.tokenizer=nowhere"}, "data.tokenizer = nowhere: no such file or directory"},
+      {{"parallelism.tp_size=1"}, "parallelism.tp_size: read as parallelism.tp"},
+  };
+  for (const Case& warned : cases) {
+    const JobReport report = check(kMinimal, warned.overrides);
+    INFO(shown(warned.overrides) << "\n" << messages_of(report));
+    CHECK(report.job);
+    CHECK_THAT(messages_of(report), Contains("warning: ") && Contains(warned.message));
+  }
+}
+
+TEST_CASE("validate: a minimal job has no warnings", "[job]") {
+  CHECK(messages_of(check(kMinimal)).empty());
+}
+
+TEST_CASE("validate: what a job must have is named when it is missing", "[job]") {
+  const JobReport nothing = check("# nothing\n");
+  for (const char* field :
+       {"version: missing", "model: missing", "data: missing", "batch: missing", "train.duration: missing"})
+    CHECK_THAT(messages_of(nothing), Contains(field));
+  CHECK(nothing.diagnostics.size() == 5);
+  const std::string empty =
+      messages_of(check("version: 1\nmodel: {}\ndata: {}\nbatch: {}\ntrain: {duration: 1}\n"));
+  for (const char* field : {"job.yaml:2:8: model.vocab_size: missing",
+                            "model.hidden_size: missing",
+                            "model.num_layers: missing",
+                            "model.num_heads: missing",
+                            "job.yaml:3:7: data.train: missing"})
+    CHECK_THAT(empty, Contains(field));
+  CHECK_THAT(messages_of(check(kMinimal, {"model={num_heads: 0}"})),
+             Contains("model.num_heads = 0: out of range"));
+}
+
+TEST_CASE("validate: all violations at once, a consequence of another not among them", "[job]") {
+  const JobReport report = check(
+      "version: 1\n"
+      "model: {vocab_size: 32, hidden_size: x, num_layers: 2, num_heads: 4}\n"
+      "data: {seq_length: 8, train: 5x}\n"
+      "batch: {micro_batch_size: 2, global_batch_size: 5}\n"
+      "parallelism: {tp: 2}\n"
+      "lr_schedule: {warmup: 200}\n"
+      "train: {duration: 100 stepz}\n");
+  INFO(messages_of(report));
+  std::size_t errors = 0;
+  for (const Diagnostic& diagnostic : report.diagnostics)
+    errors += diagnostic.level == DiagnosticLevel::kError;
+  CHECK(errors == 4);  // hidden_size, tp, global_batch_size, duration; neither head_dim nor warmup
+  CHECK_THAT(messages_of(report), Contains("job.yaml:2:38: model.hidden_size = x"));
+  CHECK_THAT(messages_of(report), Contains("job.yaml:7:19: train.duration: `100 stepz` has an unknown unit"));
+}
+
+TEST_CASE("validate: missing data is ignored, warned about or refused", "[job]") {
+  JobSource source;
+  const std::vector<std::string> missing = {"data.train=nowhere"};
+  source.missing_data = MissingData::kIgnore;
+  CHECK(messages_of(check(kMinimal, missing, source)).empty());
+  source.missing_data = MissingData::kRefuse;
+  CHECK_FALSE(check(kMinimal, missing, source).job);
+  const test::ScratchDir scratch;
+  scratch.write("web.idx", "");
+  scratch.write("web.bin", "");
+  CHECK(messages_of(check(kMinimal, {"data.train='" + (scratch.path() / "web").string() + "'"}, source))
+            .empty());
+  CHECK(messages_of(check(kMinimal, {"data.train='" + scratch.path().string() + "'"}, source)).empty());
+  std::filesystem::remove(scratch.path() / "web.bin");
+  CHECK_FALSE(check(kMinimal, {"data.train='" + (scratch.path() / "web").string() + "'"}, source).job);
+}
+
+TEST_CASE("validate: cuda is accepted where it is available", "[job]") {
+  JobSource source;
+  source.cuda_available = true;
+  CHECK(check(kMinimal, {"run.device=cuda"}, source).job->spec.run.device == Device::kCuda);
+  CHECK(check(kMinimal, {}, source).job->spec.run.device == Device::kCuda);
+  CHECK(check(kMinimal).job->spec.run.device == Device::kCpu);
+}
