@@ -23,8 +23,7 @@ class CheckFailure : public std::logic_error {
 }  // namespace llmtrain
 
 // LLMTRAIN_CHECK(size == expected, "got {} of {} bytes", size, expected);
-#define LLMTRAIN_CHECK(condition, ...)                                                          \
-  do {                                                                                          \
-    if (!(condition))                                                                           \
-      ::llmtrain::fail_check(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__));       \
+#define LLMTRAIN_CHECK(condition, ...)                                                                    \
+  do {                                                                                                    \
+    if (!(condition)) ::llmtrain::fail_check(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -10,24 +10,26 @@ namespace llmtrain {
 
 enum class ExitCode : int {
   kDone = 0,
-  kDifferent = 1,             // compared or checked, and found different or damaged
-  kUsage = 2,                 // command line or job spec
-  kPreflight = 64,            // this node cannot run the job
-  kNoCheckpoint = 65,         // no usable checkpoint
-  kRestartBudget = 66,        // restart budget spent
-  kNoProgress = 67,           // crash loop: restarts without a new step
-  kHang = 68,                 // hung, and could not recover in place
-  kHeld = 69,                 // fenced, or the run directory is held by a live launch
+  kDifferent = 1,       // compared or checked, and found different or damaged
+  kUsage = 2,           // command line or job spec
+  kPreflight = 64,      // this node cannot run the job
+  kNoCheckpoint = 65,   // no usable checkpoint
+  kRestartBudget = 66,  // restart budget spent
+  kNoProgress = 67,     // crash loop: restarts without a new step
+  kHang = 68,           // hung, and could not recover in place
+  kHeld = 69,           // fenced, or the run directory is held by a live launch
   kInternal = 70,
-  kDiverged = 71,             // non-finite or diverged, and the policy says stop
-  kStorage = 72,              // run directory unwritable or full, or the final save failed
+  kDiverged = 71,  // non-finite or diverged, and the policy says stop
+  kStorage = 72,   // run directory unwritable or full, or the final save failed
   kData = 73,
   kPreempted = 75,            // stopped on request, checkpoint committed: requeue
   kPreemptedUnsaved = 76,     // stopped on request, last step not committed
   kCorruptionSuspected = 77,  // silent corruption suspected
 };
 
-constexpr int to_int(ExitCode code) { return static_cast<int>(code); }
+constexpr int to_int(ExitCode code) {
+  return static_cast<int>(code);
+}
 
 constexpr ExitCode exit_code_for(ErrorCode code) {
   switch (code) {

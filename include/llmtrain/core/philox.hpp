@@ -17,8 +17,10 @@ constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = kMul0 * counter[0];
     const std::uint64_t p1 = kMul1 * counter[2];
-    counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(p1),
-               static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(p0)};
+    counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<std::uint32_t>(p1),
+               static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(p0)};
     key[0] += 0x9E3779B9;
     key[1] += 0xBB67AE85;
   }
@@ -30,9 +32,13 @@ static_assert(philox4x32({0, 0, 0, 0}, {0, 0}) ==
               std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
 
 // Four 32-bit numbers at `index` of the stream named by a 64-bit `key`.
-constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t index, std::uint64_t substream = 0) {
-  return philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
-                     static_cast<std::uint32_t>(substream), static_cast<std::uint32_t>(substream >> 32)},
+constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key,
+                                              std::uint64_t index,
+                                              std::uint64_t substream = 0) {
+  return philox4x32({static_cast<std::uint32_t>(index),
+                     static_cast<std::uint32_t>(index >> 32),
+                     static_cast<std::uint32_t>(substream),
+                     static_cast<std::uint32_t>(substream >> 32)},
                     {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)});
 }
 

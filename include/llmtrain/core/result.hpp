@@ -43,7 +43,7 @@ inline std::string to_string(const Error& error) {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit on purpose
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
 
   explicit operator bool() const { return state_.index() == 0; }
@@ -67,19 +67,21 @@ class [[nodiscard]] Result {
 
 // A Result without a value. `return ok_status();` on success.
 using Status = Result<std::monostate>;
-inline Status ok_status() { return std::monostate{}; }
+inline Status ok_status() {
+  return std::monostate{};
+}
 
 }  // namespace llmtrain
 
 // Returns the error of `expr` from the enclosing function, if it is one.
-#define LLMTRAIN_TRY(expr)                                       \
-  do {                                                           \
-    auto llmtrain_try_status = (expr);                           \
+#define LLMTRAIN_TRY(expr)                                                   \
+  do {                                                                       \
+    auto llmtrain_try_status = (expr);                                       \
     if (!llmtrain_try_status) return std::move(llmtrain_try_status).error(); \
   } while (false)
 
 // Declares `name` with the value of `expr`, or returns its error: LLMTRAIN_ASSIGN(file, open(path));
-#define LLMTRAIN_ASSIGN(name, expr)                                    \
-  auto name##_result = (expr);                                         \
-  if (!name##_result) return std::move(name##_result).error();         \
+#define LLMTRAIN_ASSIGN(name, expr)                            \
+  auto name##_result = (expr);                                 \
+  if (!name##_result) return std::move(name##_result).error(); \
   auto name = std::move(name##_result).value()

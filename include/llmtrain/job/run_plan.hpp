@@ -34,6 +34,11 @@ struct RunPlan {
 // `spec` must be resolved (LoadedJob::spec, parse_resolved).
 RunPlan plan_run(const JobSpec& spec);
 
+// Whether something that happens every `interval` steps happens after step k; never when interval is 0.
+constexpr bool is_due(std::int64_t k, std::int64_t interval) {
+  return interval > 0 && k % interval == 0;
+}
+
 // An amount in steps, rounded up; percent is of `total_steps`.
 std::int64_t steps_of(const Quantity& quantity,
                       std::int64_t tokens_per_step,

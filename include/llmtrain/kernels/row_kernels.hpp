@@ -25,22 +25,53 @@ struct RowKernels {
   using A = Acc<T>;
 
   // y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps); rows lie `stride` apart in x and y.
-  void (*rms_norm)(const T* x, const T* w, T* y, A* rstd, std::int64_t rows, std::int64_t cols,
-                   std::int64_t stride, double eps);
+  void (*rms_norm)(const T* x,
+                   const T* w,
+                   T* y,
+                   A* rstd,
+                   std::int64_t rows,
+                   std::int64_t cols,
+                   std::int64_t stride,
+                   double eps);
   // dx (+= when add) and dw += sum over rows; rows of dy, x and dx have their own strides.
-  void (*rms_norm_backward)(const T* dy, std::int64_t dy_stride, const T* x, std::int64_t x_stride, const T* w,
-                            const A* rstd, T* dx, std::int64_t dx_stride, A* dw, std::int64_t rows,
-                            std::int64_t cols, bool add);
-  void (*layer_norm)(const T* x, const T* w, const T* b, T* y, A* mean, A* rstd, std::int64_t rows,
-                     std::int64_t cols, double eps);
-  void (*layer_norm_backward)(const T* dy, const T* x, const T* w, const A* mean, const A* rstd, T* dx, A* dw,
-                              A* db, std::int64_t rows, std::int64_t cols, bool add);
+  void (*rms_norm_backward)(const T* dy,
+                            std::int64_t dy_stride,
+                            const T* x,
+                            std::int64_t x_stride,
+                            const T* w,
+                            const A* rstd,
+                            T* dx,
+                            std::int64_t dx_stride,
+                            A* dw,
+                            std::int64_t rows,
+                            std::int64_t cols,
+                            bool add);
+  void (*layer_norm)(const T* x,
+                     const T* w,
+                     const T* b,
+                     T* y,
+                     A* mean,
+                     A* rstd,
+                     std::int64_t rows,
+                     std::int64_t cols,
+                     double eps);
+  void (*layer_norm_backward)(const T* dy,
+                              const T* x,
+                              const T* w,
+                              const A* mean,
+                              const A* rstd,
+                              T* dx,
+                              A* dw,
+                              A* db,
+                              std::int64_t rows,
+                              std::int64_t cols,
+                              bool add);
 
   // y[f] = act(gate) * up for rows [gate (f), up (f)].
   void (*gated)(Activation act, const T* gate_up, T* y, std::int64_t rows, std::int64_t f);
   // d(gate_up) from dy; may be in place over gate_up.
-  void (*gated_backward)(Activation act, const T* dy, const T* gate_up, T* d_gate_up, std::int64_t rows,
-                         std::int64_t f);
+  void (*gated_backward)(
+      Activation act, const T* dy, const T* gate_up, T* d_gate_up, std::int64_t rows, std::int64_t f);
   void (*plain)(Activation act, const T* x, T* y, std::int64_t n);
   void (*plain_backward)(Activation act, const T* dy, const T* x, T* dx, std::int64_t n);
 
@@ -50,8 +81,13 @@ struct RowKernels {
   // logits [rows, cols] in A. Adds -log softmax(label) of every row whose label is not negative to
   // `loss`; with grad, writes seed * (softmax - onehot), zero for other rows;
   // grad may be the memory of logits when the types agree.
-  void (*cross_entropy)(const A* logits, const std::int64_t* labels, T* grad, std::int64_t rows,
-                        std::int64_t cols, A seed, double* loss);
+  void (*cross_entropy)(const A* logits,
+                        const std::int64_t* labels,
+                        T* grad,
+                        std::int64_t rows,
+                        std::int64_t cols,
+                        A seed,
+                        double* loss);
 
   void (*to_acc)(const T* x, A* y, std::int64_t n);
   void (*from_acc)(const A* x, T* y, std::int64_t n);

@@ -23,12 +23,16 @@ struct AttentionGradients {
 
 // q [b, n, s, d], k and v [b, k, u, d], any strides with a contiguous last dimension. Causal: query i sees
 // keys 0 .. u - s + i, so that the last query sees every key.
-AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal,
-                          double scale);
+AttentionResult attention(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal, double scale);
 
 // With the whole (merged) out and lse, the gradients of one block of keys are its share of the sum.
-AttentionGradients attention_backward(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k,
-                                      const at::Tensor& v, const AttentionResult& forward, bool causal,
+AttentionGradients attention_backward(const at::Tensor& d_out,
+                                      const at::Tensor& q,
+                                      const at::Tensor& k,
+                                      const at::Tensor& v,
+                                      const AttentionResult& forward,
+                                      bool causal,
                                       double scale);
 
 }  // namespace llmtrain

@@ -16,7 +16,8 @@ class KvCache {
     at::Tensor values;  // [b, kv heads, capacity, d]
   };
 
-  KvCache(std::vector<Layer> layers, std::int64_t capacity) : layers_(std::move(layers)), capacity_(capacity) {}
+  KvCache(std::vector<Layer> layers, std::int64_t capacity)
+      : layers_(std::move(layers)), capacity_(capacity) {}
 
   Layer& layer(int index) { return layers_.at(static_cast<std::size_t>(index)); }
   int num_layers() const { return static_cast<int>(layers_.size()); }

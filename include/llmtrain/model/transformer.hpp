@@ -43,8 +43,8 @@ using SegmentCallback = std::function<void(SegmentIndex)>;
 using WeightGradientRunner = std::function<void(std::function<void()>)>;
 
 struct TransformerOptions {
-  std::int64_t max_positions = 0;     // rows of the rope tables; the longest sequence
-  std::int64_t loss_chunk_tokens = 0; // tokens whose logits exist at once; 0 = about 16 MiB of logits
+  std::int64_t max_positions = 0;      // rows of the rope tables; the longest sequence
+  std::int64_t loss_chunk_tokens = 0;  // tokens whose logits exist at once; 0 = about 16 MiB of logits
 };
 
 class Transformer {
@@ -67,7 +67,7 @@ class Transformer {
 
   // Without gradients.
   LossSums evaluate(const MicroBatch& batch);
-  at::Tensor logits(const at::Tensor& tokens);                  // [b, s] -> [b, s, vocab] fp32 or fp64
+  at::Tensor logits(const at::Tensor& tokens);  // [b, s] -> [b, s, vocab] fp32 or fp64
   // Tokens that follow those already in the cache; adds them to it.
   at::Tensor logits(const at::Tensor& tokens, KvCache& cache);  // [b, n] -> [b, n, vocab]
   KvCache make_cache(std::int64_t batch, std::int64_t capacity) const;

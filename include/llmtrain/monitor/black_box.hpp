@@ -16,7 +16,7 @@ namespace llmtrain {
 
 enum class Phase : std::uint32_t {
   kStarting,
-  kLoading,     // reading a checkpoint
+  kLoading,  // reading a checkpoint
   kDataWait,
   kForward,
   kBackward,
@@ -24,14 +24,22 @@ enum class Phase : std::uint32_t {
   kOptimizer,
   kEvaluate,
   kSaving,
-  kIdle,        // between steps
+  kIdle,  // between steps
   kFinished,
 };
 
 constexpr std::string_view to_string(Phase phase) {
-  constexpr std::array<std::string_view, 11> kNames = {
-      "starting", "loading a checkpoint", "waiting for data", "forward", "backward", "reducing gradients",
-      "optimizer", "evaluating", "saving a checkpoint", "between steps", "finished"};
+  constexpr std::array<std::string_view, 11> kNames = {"starting",
+                                                       "loading a checkpoint",
+                                                       "waiting for data",
+                                                       "forward",
+                                                       "backward",
+                                                       "reducing gradients",
+                                                       "optimizer",
+                                                       "evaluating",
+                                                       "saving a checkpoint",
+                                                       "between steps",
+                                                       "finished"};
   return kNames[static_cast<std::size_t>(phase)];
 }
 
@@ -39,10 +47,10 @@ constexpr std::string_view to_string(Phase phase) {
 struct CollectiveRecord {
   std::atomic<std::uint64_t> sequence{0};
   std::atomic<std::uint64_t> bytes{0};
-  std::atomic<std::int64_t> started_ns{0};   // CLOCK_MONOTONIC
+  std::atomic<std::int64_t> started_ns{0};  // CLOCK_MONOTONIC
   std::atomic<std::int64_t> finished_ns{0};
-  std::array<char, 8> group{};               // "dp", "world", ...; zero-padded
-  std::array<char, 24> op{};                 // "all_reduce", ...; zero-padded
+  std::array<char, 8> group{};  // "dp", "world", ...; zero-padded
+  std::array<char, 24> op{};    // "all_reduce", ...; zero-padded
 };
 
 struct BlackBox {
@@ -52,14 +60,16 @@ struct BlackBox {
   std::atomic<std::int64_t> micro_batch{0};
   std::atomic<std::uint32_t> stop_request{0};  // agent to worker: 0 = run on, 1 = stop after this step
 
-  static constexpr std::size_t kRingSize = 32;  // newest collective at ring[(num_collectives - 1) % kRingSize]
+  static constexpr std::size_t kRingSize =
+      32;  // newest collective at ring[(num_collectives - 1) % kRingSize]
   std::atomic<std::uint64_t> num_collectives{0};
   std::array<CollectiveRecord, kRingSize> ring{};
 
   // Called by the worker.
   void enter(Phase next) {
     phase.store(next, std::memory_order_relaxed);
-    heartbeat_ns.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    heartbeat_ns.store(std::chrono::steady_clock::now().time_since_epoch().count(),
+                       std::memory_order_relaxed);
   }
 };
 

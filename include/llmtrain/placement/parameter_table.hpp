@@ -20,14 +20,14 @@ enum class InitRule { kNormal, kOnes, kZeros };
 using SegmentIndex = int;  // 0 = embedding, 1..num_layers = blocks, num_layers + 1 = final norm and head
 
 struct ParamSpec {
-  std::string name;                  // HF llama names, e.g. model.layers.7.self_attn.q_proj.weight
-  std::vector<std::int64_t> shape;   // global, [out, in] for matrices
+  std::string name;                 // HF llama names, e.g. model.layers.7.self_attn.q_proj.weight
+  std::vector<std::int64_t> shape;  // global, [out, in] for matrices
   InitRule init = InitRule::kNormal;
-  double init_std = 0.0;             // kNormal: standard deviation
-  std::optional<int> cut_dim{};       // dimension cut along `cut_axis`; absent = replicated
+  double init_std = 0.0;         // kNormal: standard deviation
+  std::optional<int> cut_dim{};  // dimension cut along `cut_axis`; absent = replicated
   Axis cut_axis = Axis::kTensor;
-  bool decay = false;                // takes weight decay
-  std::string tied_with{};            // name of the parameter that holds the values; empty = own storage
+  bool decay = false;       // takes weight decay
+  std::string tied_with{};  // name of the parameter that holds the values; empty = own storage
   SegmentIndex segment = 0;
 
   std::int64_t numel() const {

@@ -48,10 +48,11 @@ struct ModelSpec {
   std::int64_t hidden_size = 0;
   std::int64_t num_layers = 0;
   std::int64_t num_heads = 0;
-  std::optional<std::int64_t> num_kv_heads;      // auto: num_heads
-  std::optional<std::int64_t> head_dim;          // auto: hidden_size / num_heads
-  std::optional<std::int64_t> ffn_hidden_size;   // auto: 4 x hidden (gelu) or 8/3 x hidden rounded up to 64 (gated)
-  std::optional<std::int64_t> max_position;      // auto: data.seq_length; rows of a learned position table
+  std::optional<std::int64_t> num_kv_heads;  // auto: num_heads
+  std::optional<std::int64_t> head_dim;      // auto: hidden_size / num_heads
+  std::optional<std::int64_t>
+      ffn_hidden_size;  // auto: 4 x hidden (gelu) or 8/3 x hidden rounded up to 64 (gated)
+  std::optional<std::int64_t> max_position;  // auto: data.seq_length; rows of a learned position table
   NormKind norm = NormKind::kRmsNorm;
   double norm_eps = 1e-5;
   PositionKind position = PositionKind::kRope;
@@ -141,16 +142,16 @@ struct CheckpointSpec {
 
 struct ResilienceSpec {
   int max_restarts = 10;
-  int no_progress_limit = 3;            // restarts in a row without a new step
-  double collective_timeout_s = 600;    // deadline of one collective wait
-  double stop_grace_s = 30;             // from TERM to KILL of a worker that does not end
-  int max_skipped_steps = 20;           // non-finite steps in a row before the run stops with 71
+  int no_progress_limit = 3;          // restarts in a row without a new step
+  double collective_timeout_s = 600;  // deadline of one collective wait
+  double stop_grace_s = 30;           // from TERM to KILL of a worker that does not end
+  int max_skipped_steps = 20;         // non-finite steps in a row before the run stops with 71
 };
 
 struct MonitoringSpec {
   bool tensorboard = true;
   bool trace_collectives = true;
-  bool check_collectives = false;  // compare operation and shape of every collective over the group
+  bool check_collectives = false;     // compare operation and shape of every collective over the group
   std::optional<double> peak_tflops;  // per rank; auto: measured once per host, dtype and thread count
 };
 

@@ -21,7 +21,9 @@ bool wants_gradient(const std::vector<at::Tensor>& inputs);
 // Makes `output` depend on `inputs`; `name` shows in error messages and profiles. The closure must not
 // hold `output` itself (that would be a cycle that is never freed): keep output.detach() instead.
 // What it holds is released as soon as it has run. `output` is a fresh tensor, not a view.
-void attach_backward(at::Tensor& output, std::vector<at::Tensor> inputs, const char* name,
+void attach_backward(at::Tensor& output,
+                     std::vector<at::Tensor> inputs,
+                     const char* name,
                      BackwardClosure backward);
 
 // A leaf that shares the values of `x` and collects a gradient: the input of a segment.

@@ -20,7 +20,9 @@ at::ScalarType scalar_type(DType dtype);
 DType dtype_of(at::ScalarType type);
 
 // Sums, norms, softmax and main gradients are kept in this type: fp64 under fp64, else fp32.
-constexpr DType accumulation_type(DType compute) { return compute == DType::kFp64 ? DType::kFp64 : DType::kFp32; }
+constexpr DType accumulation_type(DType compute) {
+  return compute == DType::kFp64 ? DType::kFp64 : DType::kFp32;
+}
 
 // Uninitialised, contiguous, 64-byte aligned host tensor without gradient.
 at::Tensor empty_host(at::IntArrayRef sizes, DType dtype);

@@ -75,7 +75,9 @@ std::vector<int> group_of(const MeshShape& shape, Axis axis, int global_rank);
 // The dp x sp group: gradients are summed over it, and zero shards live in it.
 std::vector<int> gradient_group_of(const MeshShape& shape, int global_rank);
 
-static_assert(coord_of({.pp = 2, .dp = 2, .sp = 1, .tp = 2}, 5) == MeshCoord{.pp = 1, .dp = 0, .sp = 0, .tp = 1});
-static_assert(global_rank_of({.pp = 2, .dp = 2, .sp = 1, .tp = 2}, {.pp = 1, .dp = 0, .sp = 0, .tp = 1}) == 5);
+static_assert(coord_of({.pp = 2, .dp = 2, .sp = 1, .tp = 2}, 5) ==
+              MeshCoord{.pp = 1, .dp = 0, .sp = 0, .tp = 1});
+static_assert(global_rank_of({.pp = 2, .dp = 2, .sp = 1, .tp = 2}, {.pp = 1, .dp = 0, .sp = 0, .tp = 1}) ==
+              5);
 
 }  // namespace llmtrain

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "llmtrain/checkpoint/writer.hpp"
+#include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/optim/optimizer.hpp"
+#include "llmtrain/parallel/flat_parameters.hpp"
+#include "llmtrain/train/progress.hpp"
+#include "llmtrain/train/rank_context.hpp"
+
+// A rank's side of checkpoints: its tensors as named pieces, out and in.
+//
+// Replicas split the writing by bytes; the first rank gathers every rank's file records, writes the
+// manifest and renames: until that rename the checkpoint does not exist. What lies where on disk is
+// the business of the checkpoint module.
+namespace llmtrain {
+
+class Checkpointer {
+ public:
+  // `extra_files` travel with every checkpoint.
+  Checkpointer(RankContext& context,
+               FlatParameters& parameters,
+               Optimizer& optimizer,
+               Communicator& world,
+               std::vector<ExtraFile> extra_files);
+
+  // Collective. Commits the state after `progress.step`, then lets go of old checkpoints. The step that
+  // was saved or restored last is not written again. Every rank returns the same status.
+  Status save(const Progress& progress);
+  // Loads every tensor and counter from a step directory. Throws ErrorException.
+  Progress restore(const std::string& step_dir);
+
+ private:
+  // A tensor of this rank under its name in the checkpoint; `kind` is the shard file it goes to.
+  struct NamedTensor {
+    const char* kind;
+    std::string name;
+    DType dtype;
+    std::vector<std::int64_t> shape;  // global
+    at::Tensor values;                // [numel]
+  };
+
+  std::vector<NamedTensor> tensors() const;
+  std::vector<TensorInfo> expected() const;
+  std::vector<ShardFile> shards_of_this_rank() const;
+  TrainState state_after(const Progress& progress) const;
+  Result<Committed> commit_shards(const SaveTarget& target,
+                                  const Progress& progress,
+                                  const std::vector<std::string>& reports);
+  void let_go_of_old_ones();
+  void warn_of_other_machine(const TrainState& state);
+
+  RankContext& context_;
+  FlatParameters& parameters_;
+  Optimizer& optimizer_;
+  Communicator& world_;
+  std::vector<ExtraFile> extra_files_;
+  std::string checkpoints_dir_;
+  std::int64_t saved_step_ = -1;  // saved or restored last
+  std::int64_t resumed_from_ = -1;
+  std::string previous_;  // directory name of the checkpoint before
+};
+
+}  // namespace llmtrain

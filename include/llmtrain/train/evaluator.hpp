@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/data/batch.hpp"
+#include "llmtrain/model/transformer.hpp"
+#include "llmtrain/monitor/events.hpp"
+
+// Scores the model on a fixed set of validation samples, each counted once over all ranks.
+//
+// The sum of token losses over the number of tokens: it does not depend on the layout or the batch.
+namespace llmtrain {
+
+class Evaluator {
+ public:
+  Evaluator(EvalPlan plan, std::int64_t seq_length, Transformer& model, Communicator& group)
+      : plan_(std::move(plan)), seq_length_(seq_length), model_(model), group_(group) {}
+
+  // Collective over the group. Throws DataError and CommError.
+  EvalReport run(std::int64_t step);
+
+ private:
+  EvalPlan plan_;
+  std::int64_t seq_length_;
+  Transformer& model_;
+  Communicator& group_;
+};
+
+}  // namespace llmtrain

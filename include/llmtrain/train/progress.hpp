@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+// Where a run stands: the part of its state that is not a tensor. Saved in every checkpoint's manifest.
+namespace llmtrain {
+
+struct Progress {
+  std::int64_t step = 0;     // finished steps
+  std::int64_t samples = 0;  // global sample cursor: samples consumed since step 0
+  std::int64_t tokens = 0;   // samples x sequence length
+  std::int64_t skipped = 0;  // steps whose update was skipped because a number was not finite
+  std::int64_t skipped_in_a_row = 0;
+};
+
+}  // namespace llmtrain

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+#include "llmtrain/comm/communicator.hpp"
+
+// What the ranks of a job must agree on once a step, summed in a single small collective.
+//
+// The loss is summed first and divided once, so it does not depend on how the batch is cut; the flags
+// ride along, so that all ranks skip, stop and go on alike.
+namespace llmtrain {
+
+struct StepSums {
+  double loss_sum = 0;        // of token losses
+  double valid_tokens = 0;    // labels that count
+  double not_finite = 0;      // > 0: some rank saw a NaN or an infinity
+  double stop_requested = 0;  // > 0: some rank was asked to stop
+
+  double mean_loss() const { return valid_tokens > 0 ? loss_sum / valid_tokens : 0; }
+};
+
+// Collective over `group`; every rank returns the same sums.
+StepSums sum_over(Communicator& group, const StepSums& local);
+
+}  // namespace llmtrain

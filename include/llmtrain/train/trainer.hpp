@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "llmtrain/job/lr_schedule.hpp"
+#include "llmtrain/job/run_plan.hpp"
+#include "llmtrain/monitor/black_box.hpp"
+#include "llmtrain/spec/job_spec.hpp"
+#include "llmtrain/train/progress.hpp"
+#include "llmtrain/train/step_sums.hpp"
+
+namespace llmtrain {
+
+class BatchLoader;
+class Checkpointer;
+class ControlChannel;
+class Evaluator;
+class FaultInjector;
+class FlatParameters;
+class GradientReducer;
+class MeshComms;
+class Optimizer;
+class StepReporter;
+class Transformer;
+
+// The training loop of one rank, and the step inside it: both read top to bottom.
+//
+// A Trainer owns nothing it uses: build.cpp makes the parts and outlives it. All ranks of a job run the
+// same loop and take the same turns, since every decision comes from numbers that were summed over them.
+struct TrainerParts {
+  const JobSpec& spec;
+  const RunPlan& plan;
+  const LrSchedule& lr;
+  MeshComms& comms;
+  FlatParameters& parameters;
+  const std::vector<at::Tensor>& gradients;  // flat main gradients, one per segment
+  Transformer& model;
+  GradientReducer& reducer;
+  Optimizer& optimizer;
+  BatchLoader& batches;
+  Evaluator* evaluator;  // null: no validation data
+  Checkpointer& checkpoints;
+  StepReporter& reporter;
+  ControlChannel& events;
+  FaultInjector& faults;
+  BlackBox& black_box;
+};
+
+// The run cannot go on: too many steps in a row had a loss or gradient that is not finite.
+class Diverged : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Trainer {
+ public:
+  enum class Outcome { kFinished, kStopped };
+
+  Trainer(TrainerParts parts, Progress progress) : p_(parts), progress_(progress) {}
+
+  // Runs until the planned number of steps, or until the agent asks for a stop; in both cases the last
+  // step is committed on return. Throws CommError, Diverged, and what libtorch and storage throw.
+  Outcome run();
+  const Progress& progress() const { return progress_; }
+
+ private:
+  struct StepResult {
+    StepSums sums;
+    double grad_norm = 0;
+    double lr = 0;
+    bool skipped = false;
+  };
+
+  enum class SaveKind { kPeriodic, kLast };
+
+  StepResult step(std::int64_t k);
+  StepSums accumulate_gradients(std::int64_t k);
+  void update(StepResult& result);
+  void account(const StepResult& result);
+  void evaluate_if_due(std::int64_t k);
+  void save(SaveKind kind);
+
+  TrainerParts p_;
+  Progress progress_;
+};
+
+}  // namespace llmtrain

@@ -1,0 +1,210 @@
+#include "llmtrain/train/build.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "llmtrain/comm/mesh_comms.hpp"
+#include "llmtrain/data/batch_loader.hpp"
+#include "llmtrain/data/corpus.hpp"
+#include "llmtrain/job/lr_schedule.hpp"
+#include "llmtrain/model/transformer.hpp"
+#include "llmtrain/optim/optimizer.hpp"
+#include "llmtrain/parallel/flat_parameters.hpp"
+#include "llmtrain/parallel/gradient_reducer.hpp"
+#include "llmtrain/placement/parameter_table.hpp"
+#include "llmtrain/shm/region.hpp"
+#include "llmtrain/sizing/flops.hpp"
+#include "llmtrain/train/checkpointer.hpp"
+#include "llmtrain/train/compute_setup.hpp"
+#include "llmtrain/train/error.hpp"
+#include "llmtrain/train/evaluator.hpp"
+#include "llmtrain/train/open_data.hpp"
+#include "llmtrain/train/peak.hpp"
+#include "llmtrain/train/rank_totals.hpp"
+#include "llmtrain/train/step_reporter.hpp"
+
+namespace llmtrain {
+namespace {
+
+MeshCommsOptions comms_options(RankContext& context) {
+  MeshCommsOptions options{.shape = context.plan.mesh,
+                           .global_rank = context.request.rank,
+                           .timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                               std::chrono::duration<double>(context.spec.resilience.collective_timeout_s)),
+                           .check_calls = context.spec.monitoring.check_collectives,
+                           .trace = context.spec.monitoring.trace_collectives,
+                           .black_box = context.black_box.get()};
+  if (context.request.shm_fd >= 0)
+    options.region = value_or_throw(ShmRegion::map(context.request.shm_fd, context.plan.world_size));
+  if (options.region) options.region->attach(context.request.rank);
+  return options;
+}
+
+std::vector<OptimizerSlice> optimizer_slices(const FlatParameters& parameters) {
+  std::vector<OptimizerSlice> slices;
+  for (SegmentIndex s = 0; s < parameters.num_segments(); ++s)
+    for (const ParamSlice& slice : parameters.segment(s).slices)
+      slices.push_back({.name = slice.spec->name,
+                        .weight = slice.weight,
+                        .master = slice.master,
+                        .grad = slice.grad,
+                        .decay = slice.spec->decay});
+  return slices;
+}
+
+std::vector<at::Tensor> gradient_buffers(const FlatParameters& parameters) {
+  std::vector<at::Tensor> buffers;
+  for (SegmentIndex s = 0; s < parameters.num_segments(); ++s) buffers.push_back(parameters.segment(s).grads);
+  return buffers;
+}
+
+BatchShape batch_shape(const RunPlan& plan, int rank) {
+  return {.global_batch_size = plan.global_batch_size,
+          .micro_batch_size = plan.micro_batch_size,
+          .dp_rank = coord_of(plan.mesh, rank).dp,
+          .dp_size = plan.mesh.dp};
+}
+
+LrSchedule lr_schedule(const JobSpec& spec, const RunPlan& plan) {
+  return {.style = spec.lr_schedule.style,
+          .peak = spec.optimizer.lr,
+          .warmup_steps = plan.warmup_steps,
+          .total_steps = plan.total_steps,
+          .decay_steps = plan.decay_steps,
+          .min_lr_ratio = spec.lr_schedule.min_lr_ratio};
+}
+
+}  // namespace
+
+// Members stand in the order of construction; each uses only those above it.
+struct Rank::Parts {
+  explicit Parts(RankContext& rank_context);
+
+  RankContext& context;
+  // From here on every collective of this run is known by name.
+  MeshComms comms;
+  // From here on no parameter is created or renamed.
+  FlatParameters parameters;
+  Transformer model;
+  std::vector<at::Tensor> gradients;
+  GradientReducer reducer;
+  std::unique_ptr<Optimizer> optimizer;
+  Checkpointer checkpoints;
+  Progress progress;
+  // From here on the state is that of the last committed step.
+  Corpus corpus;
+  BatchLoader batches;
+  std::optional<Evaluator> evaluator;
+  LrSchedule lr;
+  StepReporter reporter;
+  std::optional<Trainer> trainer;
+
+  Progress load_or_initialize();
+  std::optional<Evaluator> make_evaluator();
+  StepReporter::Options reporter_options();
+  RunStarted started() const;
+};
+
+Rank::Parts::Parts(RankContext& rank_context)
+    : context(rank_context),
+      comms(comms_options(context)),
+      parameters(parameter_table(context.spec.model, context.spec.optimizer.decay_embeddings),
+                 context.spec.precision.compute),
+      model(context.spec.model, parameters, {.max_positions = context.spec.data.seq_length}),
+      gradients(gradient_buffers(parameters)),
+      reducer(comms.gradient(), gradients),
+      optimizer(make_optimizer(context.spec.optimizer, optimizer_slices(parameters))),
+      checkpoints(
+          context, parameters, *optimizer, comms.world(), value_or_throw(tokenizer_copy(context.spec))),
+      progress(load_or_initialize()),
+      corpus(value_or_throw(open_corpus(corpus_config(context.spec)))),
+      batches(value_or_throw(
+          BatchLoader::start(corpus.train,
+                             batch_shape(context.plan, context.request.rank),
+                             {.first_step = progress.step + 1, .prefetch = context.spec.data.prefetch}))),
+      evaluator(make_evaluator()),
+      lr(lr_schedule(context.spec, context.plan)),
+      reporter(reporter_options(), context.events) {}
+
+Progress Rank::Parts::load_or_initialize() {
+  if (!context.request.resume_path.empty()) return checkpoints.restore(context.request.resume_path);
+  parameters.initialize(context.spec.run.seed);
+  return {};
+}
+
+std::optional<Evaluator> Rank::Parts::make_evaluator() {
+  if (!corpus.valid || context.plan.eval_interval == 0) return std::nullopt;
+  const BatchShape shape = batch_shape(context.plan, context.request.rank);
+  EvalPlan plan(*corpus.valid, context.spec.train.eval_steps * context.plan.global_batch_size, shape);
+  return Evaluator(std::move(plan), context.spec.data.seq_length, model, comms.world());
+}
+
+// The peak is measured at the first start only, never at a restart: a restart must be quick.
+StepReporter::Options Rank::Parts::reporter_options() {
+  StepReporter::Options options{
+      .reports = context.is_first(),
+      .tokens_per_step = context.plan.tokens_per_step,
+      .world_size = context.plan.world_size,
+      .flops_per_token = model_flops(context.spec.model, context.spec.data.seq_length).per_token(),
+      .peak_flops = known_peak(context),
+      .measure_peak = {}};
+  if (context.request.incarnation == 0)
+    options.measure_peak = [this] { return measure_and_store_peak(context); };
+  return options;
+}
+
+RunStarted Rank::Parts::started() const {
+  const MeshShape& mesh = context.plan.mesh;
+  return {.run = context.spec.run.name,
+          .world_size = context.plan.world_size,
+          .first_step = progress.step,
+          .total_steps = context.plan.total_steps,
+          .layout = fmt::format("pp{} dp{} sp{} tp{}", mesh.pp, mesh.dp, mesh.sp, mesh.tp),
+          .parameters = parameter_count(parameters.table()),
+          .compute_threads = compute_threads(context),
+          .cpu = cpu_capability()};
+}
+
+Rank::Rank(RankContext& context) {
+  set_compute_threads(compute_threads(context));
+  parts_ = std::make_unique<Parts>(context);
+  Parts& p = *parts_;
+  if (context.is_first()) context.events.emit(p.started());
+  p.trainer.emplace(TrainerParts{.spec = context.spec,
+                                 .plan = context.plan,
+                                 .lr = p.lr,
+                                 .comms = p.comms,
+                                 .parameters = p.parameters,
+                                 .gradients = p.gradients,
+                                 .model = p.model,
+                                 .reducer = p.reducer,
+                                 .optimizer = *p.optimizer,
+                                 .batches = p.batches,
+                                 .evaluator = p.evaluator ? &*p.evaluator : nullptr,
+                                 .checkpoints = p.checkpoints,
+                                 .reporter = p.reporter,
+                                 .events = context.events,
+                                 .faults = context.faults,
+                                 .black_box = *context.black_box},
+                    p.progress);
+}
+
+Rank::~Rank() = default;
+
+Trainer& Rank::trainer() {
+  return *parts_->trainer;
+}
+
+void Rank::close() {
+  Parts& p = *parts_;
+  p.comms.world().barrier();
+  report_totals(p.context, p.comms.totals(), p.parameters, *p.optimizer);
+  p.comms.shutdown();
+}
+
+}  // namespace llmtrain

@@ -1,0 +1,214 @@
+#include "llmtrain/train/checkpointer.hpp"
+
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "llmtrain/checkpoint/names.hpp"
+#include "llmtrain/checkpoint/reader.hpp"
+#include "llmtrain/checkpoint/retention.hpp"
+#include "llmtrain/comm/all_gather_bytes.hpp"
+#include "llmtrain/core/filesystem.hpp"
+#include "llmtrain/job/run_dir.hpp"
+#include "llmtrain/train/compute_setup.hpp"
+#include "llmtrain/train/error.hpp"
+#include "llmtrain/train/shard_report.hpp"
+
+namespace llmtrain {
+namespace {
+
+constexpr char kWeights[] = "weights";
+constexpr char kOptimizer[] = "optimizer";
+
+std::span<std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(RankContext& context,
+                           FlatParameters& parameters,
+                           Optimizer& optimizer,
+                           Communicator& world,
+                           std::vector<ExtraFile> extra_files)
+    : context_(context),
+      parameters_(parameters),
+      optimizer_(optimizer),
+      world_(world),
+      extra_files_(std::move(extra_files)),
+      checkpoints_dir_(RunDir(context.request.run_dir).checkpoints().string()) {}
+
+// Weights, then masters when they are separate, then every state of the optimizer.
+std::vector<Checkpointer::NamedTensor> Checkpointer::tensors() const {
+  std::vector<NamedTensor> out;
+  const auto add =
+      [&](const char* kind, const std::string& prefix, const ParamSpec& spec, const at::Tensor& values) {
+        out.push_back({kind, prefix + spec.name, dtype_of(values.scalar_type()), spec.shape, values});
+      };
+  std::size_t slice_index = 0;
+  for (SegmentIndex s = 0; s < parameters_.num_segments(); ++s) {
+    for (const ParamSlice& slice : parameters_.segment(s).slices) {
+      add(kWeights, "", *slice.spec, slice.weight);
+      if (parameters_.has_separate_masters()) add(kOptimizer, "master.", *slice.spec, slice.master);
+      for (const std::string& state : optimizer_.state_names())
+        add(kOptimizer, state + ".", *slice.spec, optimizer_.state(slice_index, state));
+      ++slice_index;
+    }
+  }
+  return out;
+}
+
+std::vector<TensorInfo> Checkpointer::expected() const {
+  std::vector<TensorInfo> infos;
+  for (const NamedTensor& tensor : tensors()) infos.push_back({tensor.name, tensor.dtype, tensor.shape});
+  return infos;
+}
+
+std::vector<ShardFile> Checkpointer::shards_of_this_rank() const {
+  const std::vector<NamedTensor> all = tensors();
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(all.size());
+  for (const NamedTensor& tensor : all) sizes.push_back(static_cast<std::int64_t>(tensor.values.nbytes()));
+  const std::vector<int> writers = assign_writers(sizes, world_.size());
+
+  std::vector<ShardFile> shards = {{.kind = kWeights, .pieces = {}}, {.kind = kOptimizer, .pieces = {}}};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (writers[i] != world_.rank()) continue;
+    const NamedTensor& tensor = all[i];
+    shards[tensor.kind == kWeights ? 0 : 1].pieces.push_back(
+        {.name = tensor.name,
+         .dtype = tensor.dtype,
+         .global_shape = tensor.shape,
+         .offset = std::vector<std::int64_t>(tensor.shape.size(), 0),
+         .extent = tensor.shape,
+         .bytes = bytes_of(tensor.values)});
+  }
+  return shards;
+}
+
+Status Checkpointer::save(const Progress& progress) {
+  if (progress.step == saved_step_) return ok_status();
+  const auto start = std::chrono::steady_clock::now();
+  context_.black_box->enter(Phase::kSaving);
+  context_.faults.at("save", progress.step);
+  const SaveTarget target{.checkpoints_dir = checkpoints_dir_,
+                          .step = progress.step,
+                          .epoch = context_.request.incarnation,
+                          .rank = world_.rank(),
+                          .world_size = world_.size()};
+  const auto files = make_posix_filesystem();
+  const std::vector<ShardFile> shards = shards_of_this_rank();
+  const auto written = write_shards(*files, target, shards);
+  const auto reports = all_gather_bytes(world_, encode_shard_report(written));
+
+  // Only the first rank knows whether the rename took place: it tells the others.
+  std::string outcome;
+  if (world_.rank() == 0) {
+    const auto committed = commit_shards(target, progress, reports);
+    outcome = encode_status(committed ? ok_status() : Status(committed.error()));
+    if (committed) {
+      previous_ = committed->name;
+      context_.events.emit(CheckpointSaved{.step = progress.step,
+                                           .path = committed->path,
+                                           .bytes = static_cast<std::int64_t>(committed->bytes),
+                                           .ms = milliseconds_since(start)});
+      let_go_of_old_ones();
+    }
+  }
+  const Status status = decode_status(all_gather_bytes(world_, outcome).front());
+  if (status) saved_step_ = progress.step;
+  context_.black_box->enter(Phase::kIdle);
+  return status;
+}
+
+Result<Committed> Checkpointer::commit_shards(const SaveTarget& target,
+                                              const Progress& progress,
+                                              const std::vector<std::string>& reports) {
+  CommitRequest request;
+  request.state = state_after(progress);
+  request.expected = expected();
+  for (const std::string& report : reports) {
+    LLMTRAIN_ASSIGN(records, decode_shard_report(report));
+    request.records.insert(request.records.end(), records.begin(), records.end());
+  }
+  const auto files = make_posix_filesystem();
+  request.extra_files = extra_files_;
+  context_.faults.at("commit", progress.step);
+  return commit(*files, target, std::move(request));
+}
+
+TrainState Checkpointer::state_after(const Progress& progress) const {
+  return {.step = progress.step,
+          .next_sample = progress.samples,
+          .tokens = progress.tokens,
+          .seed = context_.spec.run.seed,
+          .optimizer_steps = optimizer_.count(),
+          .skipped_steps = progress.skipped,
+          .extra = {},
+          .spec_yaml = context_.request.spec_yaml,
+          .epoch = context_.request.incarnation,
+          .resumed_from_step = resumed_from_,
+          .previous = previous_,
+          .layout = context_.plan.mesh,
+          .cpu = cpu_capability(),
+          .compute_threads = compute_threads(context_),
+          .llmtrain_version = LLMTRAIN_VERSION,
+          .saved_at = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())};
+}
+
+void Checkpointer::let_go_of_old_ones() {
+  const auto files = make_posix_filesystem();
+  const RetentionPolicy policy{.keep_last = context_.spec.checkpoint.keep_last,
+                               .keep_every = context_.plan.keep_every};
+  if (const auto status = apply_retention(*files, checkpoints_dir_, policy); !status)
+    context_.events.emit(Note{.severity = Severity::kWarning,
+                              .rank = world_.rank(),
+                              .text = "old checkpoints stay: " + to_string(status.error())});
+}
+
+Progress Checkpointer::restore(const std::string& step_dir) {
+  const auto start = std::chrono::steady_clock::now();
+  context_.black_box->enter(Phase::kLoading);
+  const auto files = make_posix_filesystem();
+  CheckpointReader reader = value_or_throw(CheckpointReader::open(*files, step_dir));
+  value_or_throw(reader.expect(expected()));
+  for (const NamedTensor& tensor : tensors())
+    value_or_throw(reader.read(tensor.name, tensor.dtype, bytes_of(tensor.values)));
+  const TrainState& state = reader.state();
+  optimizer_.set_count(state.optimizer_steps);
+  saved_step_ = resumed_from_ = state.step;
+  previous_ = reader.directory().substr(reader.directory().find_last_of('/') + 1);
+  if (world_.rank() == 0) {
+    context_.events.emit(
+        CheckpointLoaded{.step = state.step, .path = step_dir, .ms = milliseconds_since(start)});
+    warn_of_other_machine(state);
+  }
+  return {.step = state.step,
+          .samples = state.next_sample,
+          .tokens = state.tokens,
+          .skipped = state.skipped_steps};
+}
+
+// Bits are promised for the same threads and instruction set only.
+void Checkpointer::warn_of_other_machine(const TrainState& state) {
+  const int threads = compute_threads(context_);
+  if (state.cpu == cpu_capability() && state.compute_threads == threads) return;
+  context_.events.emit(Note{
+      .severity = Severity::kWarning,
+      .rank = world_.rank(),
+      .text =
+          fmt::format("the checkpoint was computed with {} and {} threads a rank, this run uses {} and {}: "
+                      "it goes on correctly, but not bit for bit",
+                      state.cpu,
+                      state.compute_threads,
+                      cpu_capability(),
+                      threads)});
+}
+
+}  // namespace llmtrain

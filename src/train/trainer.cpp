@@ -1,0 +1,153 @@
+#include "llmtrain/train/trainer.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "llmtrain/comm/mesh_comms.hpp"
+#include "llmtrain/data/batch_loader.hpp"
+#include "llmtrain/job/lr_schedule.hpp"
+#include "llmtrain/model/transformer.hpp"
+#include "llmtrain/optim/grad_norm.hpp"
+#include "llmtrain/optim/gradient_scale.hpp"
+#include "llmtrain/optim/optimizer.hpp"
+#include "llmtrain/parallel/flat_parameters.hpp"
+#include "llmtrain/parallel/gradient_reducer.hpp"
+#include "llmtrain/train/checkpointer.hpp"
+#include "llmtrain/train/control_channel.hpp"
+#include "llmtrain/train/error.hpp"
+#include "llmtrain/train/evaluator.hpp"
+#include "llmtrain/train/faults.hpp"
+#include "llmtrain/train/micro_batch.hpp"
+#include "llmtrain/train/step_reporter.hpp"
+
+namespace llmtrain {
+
+Trainer::Outcome Trainer::run() {
+  if (p_.spec.checkpoint.save_initial && progress_.step == 0) save(SaveKind::kPeriodic);
+  while (progress_.step < p_.plan.total_steps) {
+    const std::int64_t k = progress_.step + 1;
+    p_.reporter.begin_step();
+    const StepResult result = step(k);
+    account(result);
+    p_.reporter.end_step(progress_,
+                         {.sums = result.sums,
+                          .grad_norm = result.grad_norm,
+                          .lr = result.lr,
+                          .data_waited_s = p_.batches.waited_seconds()});
+
+    const bool finished = k == p_.plan.total_steps;
+    const bool stopping = result.sums.stop_requested > 0 && !finished;
+    if (!stopping) evaluate_if_due(k);
+    if (finished || stopping)
+      save(SaveKind::kLast);
+    else if (is_due(k, p_.plan.checkpoint_interval))
+      save(SaveKind::kPeriodic);
+    if (stopping) return Outcome::kStopped;
+  }
+  return Outcome::kFinished;
+}
+
+// A periodic save that fails costs nothing but itself: the run goes on, and the next one tries again.
+void Trainer::save(SaveKind kind) {
+  const Status status = p_.checkpoints.save(progress_);
+  if (status) return;
+  if (kind == SaveKind::kLast) throw ErrorException(status.error());
+  if (p_.comms.world().rank() == 0)
+    p_.events.emit(
+        Note{.severity = Severity::kWarning,
+             .rank = 0,
+             .text = fmt::format(
+                 "step {} was not saved, training goes on: {}", progress_.step, to_string(status.error()))});
+}
+
+Trainer::StepResult Trainer::step(std::int64_t k) {
+  p_.faults.at("step", k);
+  StepResult result;
+  result.lr = lr_at(p_.lr, k);
+  p_.parameters.zero_grads();
+  const StepSums local = accumulate_gradients(k);
+
+  p_.black_box.enter(Phase::kReduce);
+  p_.faults.at("reduce", k);
+  p_.reducer.finish();
+  result.sums = sum_over(p_.comms.world(), local);
+
+  p_.black_box.enter(Phase::kOptimizer);
+  p_.faults.at("optimizer", k);
+  update(result);
+
+  p_.black_box.step.store(k);
+  p_.black_box.enter(Phase::kIdle);
+  return result;
+}
+
+// Forward and backward of every micro-batch. Gradients are sums over tokens divided by the nominal tokens
+// of the global batch, a constant; update() corrects for labels that did not count.
+StepSums Trainer::accumulate_gradients(std::int64_t k) {
+  StepSums sums;
+  const double seed = 1.0 / static_cast<double>(p_.plan.tokens_per_step);
+  for (std::int64_t m = 0; m < p_.plan.accumulation; ++m) {
+    p_.black_box.micro_batch.store(m);
+    p_.black_box.enter(Phase::kDataWait);
+    const MicroBatch batch = to_micro_batch(value_or_throw(p_.batches.next()), p_.spec.data.seq_length);
+
+    p_.black_box.enter(Phase::kForward);
+    p_.faults.at("forward", k);
+    const LossSums loss = p_.model.forward(batch, seed);
+    sums.loss_sum += loss.loss;
+    sums.valid_tokens += static_cast<double>(loss.tokens);
+
+    p_.black_box.enter(Phase::kBackward);
+    p_.faults.at("backward", k);
+    const bool last = m + 1 == p_.plan.accumulation;
+    p_.model.backward([&](SegmentIndex segment) {
+      if (last) p_.reducer.on_gradient_ready(segment);
+    });
+  }
+  if (p_.faults.wants_nan("backward", k)) sums.loss_sum = std::nan("");
+  sums.not_finite = std::isfinite(sums.loss_sum) ? 0 : 1;
+  sums.stop_requested = p_.black_box.stop_request.load() != 0 ? 1 : 0;
+  return sums;
+}
+
+// Norm -> finite check -> clip -> optimizer. Every rank sees the same numbers and so decides the same.
+void Trainer::update(StepResult& result) {
+  const double correction =
+      token_correction(p_.plan.tokens_per_step, static_cast<std::int64_t>(result.sums.valid_tokens));
+  const GradientScale scale =
+      gradient_scale(sum_of_squares(p_.gradients), correction, p_.spec.optimizer.clip_grad);
+  result.grad_norm = scale.norm;
+  result.skipped = result.sums.not_finite > 0 || !scale.finite;
+  if (!result.skipped) p_.optimizer.step(result.lr, scale.scale);
+}
+
+void Trainer::account(const StepResult& result) {
+  progress_.step += 1;
+  progress_.samples += p_.plan.global_batch_size;
+  progress_.tokens += p_.plan.tokens_per_step;
+  if (!result.skipped) {
+    progress_.skipped_in_a_row = 0;
+    return;
+  }
+  progress_.skipped += 1;
+  progress_.skipped_in_a_row += 1;
+  if (progress_.skipped_in_a_row > p_.spec.resilience.max_skipped_steps)
+    throw Diverged(
+        fmt::format("step {}: loss or gradient was not finite for {} steps in a row, more than "
+                    "resilience.max_skipped_steps = {}",
+                    progress_.step,
+                    progress_.skipped_in_a_row,
+                    p_.spec.resilience.max_skipped_steps));
+}
+
+void Trainer::evaluate_if_due(std::int64_t k) {
+  if (p_.evaluator == nullptr) return;
+  if (k != p_.plan.total_steps && !is_due(k, p_.plan.eval_interval)) return;
+  p_.black_box.enter(Phase::kEvaluate);
+  const EvalReport report = p_.evaluator->run(k);
+  if (p_.comms.world().rank() == 0) p_.events.emit(report);
+  p_.black_box.enter(Phase::kIdle);
+}
+
+}  // namespace llmtrain
