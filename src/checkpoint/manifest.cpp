@@ -148,7 +148,8 @@ Result<Manifest> decode_manifest(std::string_view text, const std::string& origi
     manifest.files.push_back(std::move(record));
   }
   if (!fields.ok()) return fields.error();
-  LLMTRAIN_ASSIGN(tensors, manifest.tensors());
+  if (const auto tensors = manifest.tensors(); !tensors)
+    return Error{ErrorCode::kCorrupt, fmt::format("{}: {}", origin, tensors.error().message), ""};
   return manifest;
 }
 

@@ -34,7 +34,7 @@ std::string with_manifest_checksum(std::string text) {
 }
 
 ManifestDamage check_manifest_bytes(std::string_view text) {
-  if (text.size() <= kTail)
+  if (text.size() < kTail)
     return damaged(0, text.size(), fmt::format("{} bytes are too few: the file is cut off", text.size()));
   const std::string_view body = text.substr(0, text.size() - kTail);
   const std::string_view found = text.substr(body.size());

@@ -54,15 +54,30 @@ inline TrainState make_state(std::int64_t step = 5) {
   return state;
 }
 
-// The shard files of one rank: whole tensors, split over the ranks by assign_writers.
+// The shard files of one rank: tensors split over the ranks by assign_writers, but the first moment cut
+// between ranks 0 and 1, as a sharded optimizer would.
 inline std::vector<ShardFile> shards_of(const Sample& sample, int rank, int world_size) {
   std::vector<std::int64_t> sizes;
   for (const std::string& bytes : sample.bytes) sizes.push_back(static_cast<std::int64_t>(bytes.size()));
   const std::vector<int> writers = assign_writers(sizes, world_size);
   std::vector<ShardFile> shards = {{"weights", {}}, {"optimizer", {}}};
-  for (std::size_t i = 0; i < sample.infos.size(); ++i)
-    if (writers[i] == rank)
-      shards[sample.infos[i].name.starts_with("model.") ? 0 : 1].pieces.push_back(sample.piece(i));
+  for (std::size_t i = 0; i < sample.infos.size(); ++i) {
+    TensorPiece piece = sample.piece(i);
+    std::vector<TensorPiece>& pieces = shards[piece.name.starts_with("model.") ? 0 : 1].pieces;
+    if (piece.name.starts_with(kFirstMomentPrefix) && world_size > 1) {
+      if (rank > 1) continue;
+      const std::int64_t rows = piece.global_shape[0];
+      const std::int64_t cut = rows / 2;
+      const std::size_t row_bytes = piece.bytes.size() / static_cast<std::size_t>(rows);
+      piece.offset[0] = rank == 0 ? 0 : cut;
+      piece.extent[0] = rank == 0 ? cut : rows - cut;
+      piece.bytes = piece.bytes.subspan(static_cast<std::size_t>(piece.offset[0]) * row_bytes,
+                                        static_cast<std::size_t>(piece.extent[0]) * row_bytes);
+      pieces.push_back(std::move(piece));
+    } else if (writers[i] == rank) {
+      pieces.push_back(std::move(piece));
+    }
+  }
   return shards;
 }
 
