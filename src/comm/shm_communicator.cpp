@@ -5,7 +5,7 @@
 #include "llmtrain/shm/point_to_point.hpp"
 #include "llmtrain/shm/progress_engine.hpp"
 
-#include "comm/tensor_checks.hpp"
+#include "tensor_checks.hpp"
 
 namespace llmtrain {
 namespace {

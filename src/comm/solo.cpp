@@ -4,7 +4,7 @@
 
 #include "llmtrain/comm/backends.hpp"
 
-#include "comm/tensor_checks.hpp"
+#include "tensor_checks.hpp"
 
 namespace llmtrain {
 namespace {

@@ -1,10 +1,23 @@
 #include "llmtrain/shm/progress_engine.hpp"
 
+#include <exception>
 #include <utility>
 
 #include <pthread.h>
 
 namespace llmtrain {
+namespace {
+
+// A broken invariant belongs to whoever waits for the call, not to this thread.
+Status run_call(const std::function<Status()>& call) {
+  try {
+    return call();
+  } catch (const std::exception& exception) {
+    return Error{ErrorCode::kInternal, exception.what(), ""};
+  }
+}
+
+}  // namespace
 
 Status ProgressEngine::Ticket::wait() {
   std::unique_lock lock(mutex_);
@@ -54,7 +67,7 @@ void ProgressEngine::run() {
     Item item = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    item.ticket->finish(item.call());
+    item.ticket->finish(run_call(item.call));
     lock.lock();
   }
 }

@@ -1,4 +1,4 @@
-#include "shm/half_floats.hpp"
+#include "src/shm/half_floats.hpp"
 
 #include <cmath>
 #include <limits>

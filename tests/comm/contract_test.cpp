@@ -1,0 +1,235 @@
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include "llmtrain/comm/backends.hpp"
+#include "llmtrain/comm/mesh_comms.hpp"
+#include "llmtrain/core/check.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/spawn_ranks.hpp"
+
+// What every backend and every stack of decorators owes to its callers.
+
+using namespace llmtrain;
+using namespace std::chrono_literals;
+using llmtrain::test::require;
+using llmtrain::test::spawn_ranks;
+
+namespace {
+
+constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kLong, at::kBFloat16, at::kHalf};
+
+// Small whole numbers: exact in every type, so that any order of summation gives the same.
+at::Tensor ramp(std::int64_t n, int offset, at::ScalarType type) {
+  return at::arange(n, at::kLong).remainder(5).add(offset).to(type);
+}
+
+void require_equal(const at::Tensor& got, const at::Tensor& want, const char* what) {
+  require(at::equal(got, want),
+          fmt::format("{} of {} over {} elements", what, c10::toString(got.scalar_type()), got.numel()));
+}
+
+void check_reductions(Communicator& group, std::int64_t n, at::ScalarType type) {
+  const int size = group.size();
+  const int rank = group.rank();
+  at::Tensor sum = ramp(n, 0, at::kLong).mul(size).add(size * (size - 1) / 2).to(type);  // [n]
+
+  at::Tensor x = ramp(n, rank, type);  // [n]
+  group.all_reduce(x, ReduceOp::kSum);
+  require_equal(x, sum, "sum");
+
+  x = ramp(n, rank, type);
+  group.all_reduce(x, ReduceOp::kMax);
+  require_equal(x, ramp(n, size - 1, type), "max");
+
+  at::Tensor parts = ramp(n * size, rank, type);  // [size x n]
+  at::Tensor part = at::zeros({n}, type);         // [n]
+  group.reduce_scatter(parts, part, ReduceOp::kSum);
+  require_equal(
+      part,
+      ramp(n * size, 0, at::kLong).mul(size).add(size * (size - 1) / 2).to(type).narrow(0, rank * n, n),
+      "reduce_scatter");
+}
+
+void check_moves(Communicator& group, std::int64_t n, at::ScalarType type) {
+  const int size = group.size();
+  const int rank = group.rank();
+  at::Tensor out = at::zeros({size, n}, type);  // [size, n]
+  group.all_gather(ramp(n, rank, type), out);
+  for (int r = 0; r < size; ++r) require_equal(out.select(0, r), ramp(n, r, type), "all_gather");
+
+  at::Tensor in = at::zeros({size, n}, type);  // [size, n]
+  for (int r = 0; r < size; ++r) in.select(0, r).copy_(ramp(n, 3 * rank + r, type));
+  group.all_to_all(in, out);
+  for (int r = 0; r < size; ++r) require_equal(out.select(0, r), ramp(n, 3 * r + rank, type), "all_to_all");
+
+  for (int root = 0; root < size; ++root) {
+    at::Tensor x = ramp(n, rank, type);  // [n]
+    group.broadcast(x, root);
+    require_equal(x, ramp(n, root, type), "broadcast");
+  }
+  if (size == 1) return;
+  at::Tensor received = at::zeros({n}, type);  // [n]
+  if (rank % 2 == 0 && rank + 1 < size) group.send(ramp(n, rank, type), rank + 1);
+  if (rank % 2 == 1) {
+    group.recv(received, rank - 1);
+    require_equal(received, ramp(n, rank - 1, type), "recv");
+  }
+}
+
+void check_async(Communicator& group) {
+  const int size = group.size();
+  std::vector<at::Tensor> data;
+  std::vector<std::unique_ptr<Pending>> pending;
+  for (int call = 0; call < 20; ++call) {
+    data.push_back(at::full({call % 3 == 0 ? 200'000 : 30}, call, at::kDouble));
+    pending.push_back(group.all_reduce_async(data.back(), ReduceOp::kSum));
+    if (call % 7 == 6) {                             // a blocking call takes its place behind those in flight
+      at::Tensor one = at::full({1}, 1, at::kLong);  // [1]
+      group.all_reduce(one, ReduceOp::kSum);
+      require(one.item<std::int64_t>() == size, "blocking behind asynchronous");
+    }
+  }
+  for (int call = 19; call >= 0; --call) {  // in any order
+    pending[static_cast<std::size_t>(call)]->wait();
+    const at::Tensor& x = data[static_cast<std::size_t>(call)];
+    require_equal(x, at::full(x.sizes(), call * size, at::kDouble), "asynchronous sum");
+  }
+}
+
+void check_contract(Communicator& group) {
+  for (const at::ScalarType type : kTypes) {
+    for (const std::int64_t n : {0, 1, 1000, 100'003}) {
+      check_reductions(group, n, type);
+      check_moves(group, n, type);
+    }
+  }
+  check_async(group);
+  group.barrier();
+}
+
+MeshCommsOptions dp_options(int ranks, int rank, const std::shared_ptr<ShmRegion>& region) {
+  MeshCommsOptions options;
+  options.shape.dp = ranks;
+  options.global_rank = rank;
+  options.region = region;
+  options.timeout = 20s;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("communicator contract: solo", "[comm]") {
+  check_contract(*make_solo_communicator("dp"));
+}
+
+TEST_CASE("communicator contract: shm, bare and with each decorator", "[comm]") {
+  const int ranks = GENERATE(2, 3, 4);
+  const bool trace = GENERATE(false, true);
+  const bool check = GENERATE(false, true);
+  spawn_ranks(ranks, [&](int rank, const auto& region) {
+    MeshCommsOptions options = dp_options(ranks, rank, region);
+    options.trace = trace;
+    options.check_calls = check;
+    MeshComms comms(options);
+    check_contract(comms.axis(Axis::kData));
+    require(comms.totals().empty() == !trace, "totals");
+  });
+}
+
+TEST_CASE("communicator contract: tensors that cannot be right are refused before anything is sent",
+          "[comm]") {
+  spawn_ranks(2, [](int rank, const auto& region) {
+    MeshComms comms(dp_options(2, rank, region));
+    Communicator& group = comms.world();
+    const auto refused = [](auto&& call) {
+      try {
+        call();
+      } catch (const CheckFailure&) {
+        return true;
+      }
+      return false;
+    };
+    at::Tensor square = at::zeros({4, 4}, at::kFloat).t();  // [4, 4] transposed
+    at::Tensor wrong_type = at::zeros({4}, at::kInt);       // [4]
+    at::Tensor four = at::zeros({4}, at::kFloat);           // [4]
+    at::Tensor seven = at::zeros({7}, at::kFloat);          // [7]
+    at::Tensor eight = at::zeros({8}, at::kDouble);         // [8]
+    require(refused([&] { group.all_reduce(square, ReduceOp::kSum); }), "not contiguous");
+    require(refused([&] { group.all_reduce(wrong_type, ReduceOp::kSum); }), "int32 sums");
+    require(refused([&] { group.all_gather(four, seven); }), "sizes");
+    require(refused([&] { group.all_gather(four, eight); }), "types");
+    require(refused([&] { group.reduce_scatter(seven, four, ReduceOp::kSum); }), "parts");
+    require(refused([&] { group.all_to_all(seven, seven); }), "uneven parts");
+    require(refused([&] { group.send(four, rank); }), "to itself");
+    require(refused([&] { group.broadcast(four, 2); }), "no such root");
+    group.barrier();  // the group still works
+  });
+}
+
+TEST_CASE("call check: a different shape of the same size is an error that names both calls", "[comm]") {
+  spawn_ranks(2, [](int rank, const auto& region) {
+    MeshCommsOptions options = dp_options(2, rank, region);
+    options.check_calls = true;
+    MeshComms comms(options);
+    at::Tensor x =
+        at::zeros(rank == 0 ? std::vector<std::int64_t>{2, 6} : std::vector<std::int64_t>{3, 4}, at::kFloat);
+    std::string message;
+    try {
+      comms.gradient().all_reduce(x, ReduceOp::kSum);
+    } catch (const CommError& error) {
+      message = error.what();
+    }
+    for (const char* word :
+         {"group dp", "all_reduce of Float [2, 6] sum", "all_reduce of Float [3, 4] sum", "rank 0", "rank 1"})
+      require(message.find(word) != std::string::npos, message);
+  });
+}
+
+TEST_CASE("call check: a different operation is an error, not a hang", "[comm]") {
+  spawn_ranks(3, [](int rank, const auto& region) {
+    MeshCommsOptions options = dp_options(3, rank, region);
+    options.check_calls = true;
+    MeshComms comms(options);
+    at::Tensor x = at::zeros({4}, at::kBFloat16);  // [4]
+    std::string message;
+    try {
+      if (rank == 2)
+        comms.world().barrier();
+      else
+        comms.world().broadcast(x, 1);
+    } catch (const CommError& error) {
+      message = error.what();
+    }
+    require(message.find("rank 2 calls barrier") != std::string::npos, message);
+    require(message.find("broadcast of BFloat16 [4] from 1") != std::string::npos, message);
+  });
+}
+
+TEST_CASE("mesh comms: shutdown with a call in flight neither hangs nor waits for the deadline", "[comm]") {
+  const auto began = std::chrono::steady_clock::now();
+  spawn_ranks(2, [](int rank, const auto& region) {
+    MeshCommsOptions options = dp_options(2, rank, region);
+    options.timeout = 60s;
+    MeshComms comms(options);
+    at::Tensor x = at::zeros({4}, at::kFloat);  // [4]
+    if (rank == 0) {
+      auto pending = comms.gradient().all_reduce_async(x, ReduceOp::kSum);
+      std::this_thread::sleep_for(50ms);
+      comms.shutdown();
+      return;
+    }
+    std::this_thread::sleep_for(300ms);
+    try {
+      comms.world().barrier();
+      require(false, "no error");
+    } catch (const CommError& error) {
+      require(error.missing_ranks == std::vector<int>{0}, error.what());
+    }
+  });
+  CHECK(std::chrono::steady_clock::now() - began < 20s);
+}
