@@ -9,6 +9,7 @@
 
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/core/division.hpp"
+#include "llmtrain/tensor/bf16.hpp"
 
 namespace llmtrain {
 namespace {
@@ -52,6 +53,9 @@ Masking masking(const at::Tensor& q, const at::Tensor& k, bool causal) {
   return {.causal = true};
 }
 
+// Without bf16 hardware the kernel's own products are far slower than widening its inputs.
+bool should_widen(const at::Tensor& q) { return q.scalar_type() == at::kBFloat16 && !has_native_bf16(); }
+
 at::Tensor as_rows(const at::Tensor& x) {
   return x.transpose(1, 2).contiguous().transpose(1, 2);                                // same shape
 }
@@ -60,6 +64,10 @@ at::Tensor as_rows(const at::Tensor& x) {
 
 AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal,
                           double scale) {
+  if (should_widen(q)) {
+    AttentionResult wide = attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), causal, scale);
+    return {.out = wide.out.to(at::kBFloat16), .lse = wide.lse};
+  }
   const std::int64_t groups = exact_div(q.size(1), k.size(1));
   const Masking mask = masking(q, k, causal);
   auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
@@ -70,6 +78,11 @@ AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Te
 AttentionGradients attention_backward(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k,
                                       const at::Tensor& v, const AttentionResult& forward, bool causal,
                                       double scale) {
+  if (should_widen(q)) {
+    const AttentionResult wide{.out = forward.out.to(at::kFloat), .lse = forward.lse};
+    return attention_backward(d_out.to(at::kFloat), q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), wide,
+                              causal, scale);
+  }
   const std::int64_t groups = exact_div(q.size(1), k.size(1));
   const Masking mask = masking(q, k, causal);
   auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(

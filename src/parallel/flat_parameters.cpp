@@ -8,6 +8,7 @@
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/core/division.hpp"
 #include "llmtrain/placement/init.hpp"
+#include "llmtrain/tensor/memory_pool.hpp"
 
 namespace llmtrain {
 namespace {
@@ -59,9 +60,19 @@ void FlatParameters::allocate(SegmentIndex index, const std::vector<const ParamS
     offsets.push_back(total);
     total += round_up(spec->numel(), kAlignElements);
   }
-  segment.weights = zeros_host({total}, compute_);                                            // [total]
-  segment.masters = has_separate_masters() ? zeros_host({total}, main_type()) : segment.weights;  // [total]
-  segment.grads = zeros_host({total}, main_type());                                           // [total]
+  {
+    const PoolScope scope(MemoryPool::kParameters);
+    segment.weights = zeros_host({total}, compute_);                                          // [total]
+    segment.masters = segment.weights;                                                        // [total]
+  }
+  if (has_separate_masters()) {
+    const PoolScope scope(MemoryPool::kOptimizer);
+    segment.masters = zeros_host({total}, main_type());                                       // [total]
+  }
+  {
+    const PoolScope scope(MemoryPool::kGradients);
+    segment.grads = zeros_host({total}, main_type());                                         // [total]
+  }
 
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const std::int64_t numel = specs[i]->numel();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/Parallel.h>
+
 #include "llmtrain/core/philox.hpp"
 #include "llmtrain/model/transformer.hpp"
 #include "llmtrain/placement/init.hpp"
@@ -42,6 +44,7 @@ struct TestModel {
   TestModel(const ModelSpec& spec, DType compute, std::int64_t loss_chunk_tokens = 0)
       : params(parameter_table(spec), compute),
         transformer(spec, params, {.max_positions = 16, .loss_chunk_tokens = loss_chunk_tokens}) {
+    at::set_num_threads(1);  // tests share their machine; two threads that wait for each other do not
     randomise(params);
   }
 

@@ -70,7 +70,7 @@ inline ModelSpec tiny_llama3() {
 inline ModelSpec tiny_geglu() {
   ModelSpec m = tiny_llama();
   m.mlp = MlpKind::kGeglu;
-  m.mlp_bias = m.attention_out_bias = true;
+  m.mlp_bias = m.qkv_bias = m.attention_out_bias = true;
   m.rope_scaling = {.type = RopeScalingKind::kLinear, .factor = 2.0};
   return m;
 }
