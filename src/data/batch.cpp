@@ -84,6 +84,22 @@ Result<TokenBatch> load_batch(const SampleSet& samples,
   return batch;
 }
 
+Result<std::vector<StepSample>> samples_of_step(const SampleSet& samples,
+                                                std::int64_t global_batch_size,
+                                                std::int64_t step) {
+  const BatchShape one_rank{.global_batch_size = global_batch_size, .micro_batch_size = global_batch_size};
+  LLMTRAIN_ASSIGN(batch, load_batch(samples, one_rank, step, 0));
+  const auto width = samples.seq_length() + 1;
+  std::vector<StepSample> list;
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
+    const std::int64_t index = global_sample_index(one_rank, step, 0, row);
+    const auto begin = batch.tokens.begin() + row * width;
+    list.push_back(
+        {index, samples.at(index), batch.sample_ids[static_cast<std::size_t>(row)], {begin, begin + width}});
+  }
+  return list;
+}
+
 EvalPlan::EvalPlan(const SampleSet& samples, std::int64_t asked, BatchShape shape)
     : samples_(&samples), shape_(shape), num_samples_(std::min(asked, samples.size().value_or(asked))) {}
 

@@ -42,6 +42,17 @@ Result<TokenBatch> load_batch(const SampleSet& samples,
                               std::int64_t step,
                               std::int64_t micro_batch);
 
+// One sample of a step, for people who want to see what a run reads; the same for every layout.
+struct StepSample {
+  std::int64_t index = 0;  // the global sample index
+  SampleRef ref;
+  std::int64_t sample_id = 0;
+  std::vector<std::int32_t> tokens;  // seq_length + 1
+};
+Result<std::vector<StepSample>> samples_of_step(const SampleSet& samples,
+                                                std::int64_t global_batch_size,
+                                                std::int64_t step);
+
 // A fixed set for evaluation: the first min(asked, available) samples of a sequential set, each on
 // exactly one rank. Every rank makes num_micro_batches calls; a late one may hold fewer rows, or none.
 class EvalPlan {
