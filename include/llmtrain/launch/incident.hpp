@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "llmtrain/monitor/black_box.hpp"
+
+// What is written down about a failure: who fell first, who followed, where everybody was, what was done.
+//
+// Order is the order in which the agent saw things, on its own monotonic clock; wall time is only a label.
+namespace llmtrain {
+
+// The newest collective of a rank, copied out of its black box.
+struct CollectiveNote {
+  std::uint64_t count = 0;  // collectives begun so far
+  std::string group;
+  std::string op;
+  std::uint64_t sequence = 0;
+  std::uint64_t bytes = 0;
+  bool finished = false;
+};
+
+// A black box at the moment of a failure.
+struct RankNote {
+  int rank = 0;
+  std::int64_t step = 0;  // last finished
+  std::string phase;
+  std::int64_t micro_batch = 0;
+  double heartbeat_age_s = 0;
+  std::optional<CollectiveNote> collective;
+};
+RankNote look_at(int rank, const BlackBox& box, std::int64_t now_ns);
+
+// The ranks that others wait for: those that have begun the fewest collectives, unless all have begun
+// as many. Empty: the boxes do not tell.
+std::vector<int> laggards(const std::vector<RankNote>& notes);
+
+struct EndNote {
+  int rank = 0;
+  int pid = 0;
+  bool signaled = false;
+  int code = 0;
+  std::string cause;      // "signal 9 (SIGKILL)", "exit 73: data error"
+  double at_ms = 0;       // after the first sign of the failure
+  bool by_agent = false;  // killed because of the failure
+};
+
+// "signal 9 (SIGKILL)", "exit 73: data error".
+std::string describe_end(bool signaled, int code);
+
+struct Incident {
+  int number = 0;
+  int incarnation = 0;
+  double time = 0;               // Unix seconds
+  std::string detected_by;       // "process exit", "progress watch", "transport"
+  std::vector<int> first_cause;  // ranks; more than one when several did not arrive
+  std::string summary;
+  std::vector<EndNote> chain;  // in order of arrival; the first cause is not always first
+  std::vector<RankNote> black_boxes;
+  double stop_ms = 0;  // from the first sign to the last worker gone
+  std::string action;  // "restart 2 of 10", "end with 73"
+
+  // Known later, when the restart has got that far.
+  std::optional<std::int64_t> resumed_step;
+  std::optional<std::int64_t> lost_steps;
+  std::optional<double> first_step_ms;  // from the first sign to the next finished step
+};
+std::string to_json(const Incident& incident);
+
+}  // namespace llmtrain

@@ -1,0 +1,132 @@
+#include "llmtrain/launch/incident.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "llmtrain/job/worker_exit.hpp"
+
+namespace llmtrain {
+namespace {
+
+using nlohmann::json;
+
+// Another process may be writing: nothing in the box is trusted to be a terminated text or a known number.
+template <std::size_t N>
+std::string text_of(const std::array<char, N>& characters) {
+  std::string text(characters.data(), strnlen(characters.data(), N));
+  for (char& c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return text;
+}
+
+std::string phase_name(Phase phase) {
+  return phase <= Phase::kFinished ? std::string(to_string(phase)) : "unknown";
+}
+
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+json to_object(const RankNote& note) {
+  json object = {{"rank", note.rank},
+                 {"step", note.step},
+                 {"phase", note.phase},
+                 {"micro_batch", note.micro_batch},
+                 {"heartbeat_age_s", note.heartbeat_age_s},
+                 {"collective", nullptr}};
+  if (const auto& last = note.collective)
+    object["collective"] = {{"begun", last->count},
+                            {"group", last->group},
+                            {"op", last->op},
+                            {"sequence", last->sequence},
+                            {"bytes", last->bytes},
+                            {"finished", last->finished}};
+  return object;
+}
+
+json to_object(const EndNote& end) {
+  return {{"rank", end.rank},
+          {"pid", end.pid},
+          {"signaled", end.signaled},
+          {"code", end.code},
+          {"cause", end.cause},
+          {"at_ms", end.at_ms},
+          {"killed_by_agent", end.by_agent}};
+}
+
+template <class T>
+json to_array(const std::vector<T>& items) {
+  json array = json::array();
+  for (const T& item : items) array.push_back(to_object(item));
+  return array;
+}
+
+}  // namespace
+
+RankNote look_at(int rank, const BlackBox& box, std::int64_t now_ns) {
+  RankNote note;
+  note.rank = rank;
+  note.step = box.step.load();
+  note.phase = phase_name(box.phase.load());
+  note.micro_batch = box.micro_batch.load();
+  const std::int64_t heartbeat = box.heartbeat_ns.load();
+  if (heartbeat > 0) note.heartbeat_age_s = static_cast<double>(now_ns - heartbeat) * 1e-9;
+  const std::uint64_t count = box.num_collectives.load();
+  if (count == 0) return note;
+  const CollectiveRecord& last = box.ring[(count - 1) % BlackBox::kRingSize];
+  note.collective = CollectiveNote{count,
+                                   text_of(last.group),
+                                   text_of(last.op),
+                                   last.sequence.load(),
+                                   last.bytes.load(),
+                                   last.finished_ns.load() != 0};
+  return note;
+}
+
+std::vector<int> laggards(const std::vector<RankNote>& notes) {
+  std::uint64_t fewest = ~std::uint64_t{0};
+  std::uint64_t most = 0;
+  const auto begun = [](const RankNote& note) { return note.collective ? note.collective->count : 0; };
+  for (const RankNote& note : notes) {
+    fewest = std::min(fewest, begun(note));
+    most = std::max(most, begun(note));
+  }
+  std::vector<int> ranks;
+  if (notes.empty() || fewest == most) return ranks;
+  for (const RankNote& note : notes)
+    if (begun(note) == fewest) ranks.push_back(note.rank);
+  return ranks;
+}
+
+std::string describe_end(bool signaled, int code) {
+  if (signaled) {
+    const char* const name = sigabbrev_np(code);
+    return name == nullptr ? fmt::format("signal {}", code) : fmt::format("signal {} (SIG{})", code, name);
+  }
+  const std::string_view meaning = describe_worker_exit(code);
+  return meaning.empty() ? fmt::format("exit {}", code) : fmt::format("exit {}: {}", code, meaning);
+}
+
+std::string to_json(const Incident& incident) {
+  const json object = {{"incident", incident.number},
+                       {"incarnation", incident.incarnation},
+                       {"time", incident.time},
+                       {"detected_by", incident.detected_by},
+                       {"first_cause", incident.first_cause},
+                       {"summary", incident.summary},
+                       {"chain", to_array(incident.chain)},
+                       {"black_boxes", to_array(incident.black_boxes)},
+                       {"stop_ms", incident.stop_ms},
+                       {"action", incident.action},
+                       {"resumed_step", or_null(incident.resumed_step)},
+                       {"lost_steps", or_null(incident.lost_steps)},
+                       {"first_step_ms", or_null(incident.first_step_ms)}};
+  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace llmtrain

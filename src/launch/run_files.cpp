@@ -1,0 +1,104 @@
+#include "llmtrain/launch/run_files.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "llmtrain/core/file_operations.hpp"
+
+namespace llmtrain {
+namespace {
+
+// More than the blocks that a full file system still has to give, and no more than a small quota allows.
+constexpr std::size_t kProbeBytes = 32 * 1024;
+
+std::optional<int> number_between(std::string_view name, std::string_view prefix, std::string_view suffix) {
+  if (name.size() <= prefix.size() + suffix.size() || !name.starts_with(prefix) || !name.ends_with(suffix))
+    return std::nullopt;
+  const std::string_view digits = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+  int value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+Result<bool> exists(FileSystem& files, const std::string& path) {
+  LLMTRAIN_ASSIGN(info, files.info(path));
+  return info.has_value();
+}
+
+// The highest number in names of the form <prefix><number><suffix>; -1 = none, or no such directory.
+Result<int> highest(FileSystem& files,
+                    const std::string& directory,
+                    std::string_view prefix,
+                    std::string_view suffix) {
+  LLMTRAIN_ASSIGN(there, exists(files, directory));
+  if (!there) return -1;
+  LLMTRAIN_ASSIGN(entries, files.list(directory));
+  int result = -1;
+  for (const DirectoryEntry& entry : entries)
+    if (const auto number = number_between(entry.name, prefix, suffix)) result = std::max(result, *number);
+  return result;
+}
+
+}  // namespace
+
+Status make_run_directory(FileSystem& files, const RunDir& run) {
+  LLMTRAIN_TRY(make_directories(files, run.root().string()));
+  return make_directories(files, run.control().string());
+}
+
+Status check_writable(FileSystem& files, const RunDir& run) {
+  const std::string path = (run.control() / "probe").string();
+  const std::vector<std::byte> bytes(kProbeBytes, std::byte{0x55});
+  const auto write = [&]() -> Status {
+    LLMTRAIN_ASSIGN(file, files.create(path));
+    LLMTRAIN_TRY(file->append(bytes));
+    LLMTRAIN_TRY(file->sync());
+    return file->close();
+  };
+  const Status written = write();
+  const Status removed = files.remove_file(path);
+  if (written && removed) return ok_status();
+  const Error& cause = written ? removed.error() : written.error();
+  return Error{ErrorCode::kStorage,
+               "the run directory " + run.root().string() + " cannot be written: " + cause.message,
+               "free some space, make it writable, or choose another run.dir"};
+}
+
+Result<bool> is_used(FileSystem& files, const RunDir& run) {
+  for (const auto& path : {run.source_spec(), run.metrics()}) {
+    LLMTRAIN_ASSIGN(there, exists(files, path.string()));
+    if (there) return true;
+  }
+  LLMTRAIN_ASSIGN(there, exists(files, run.checkpoints().string()));
+  if (!there) return false;
+  LLMTRAIN_ASSIGN(entries, files.list(run.checkpoints().string()));
+  return !entries.empty();
+}
+
+Result<int> next_incarnation(FileSystem& files, const RunDir& run) {
+  LLMTRAIN_ASSIGN(spec, highest(files, run.root().string(), "spec-", ".yaml"));
+  LLMTRAIN_ASSIGN(log, highest(files, (run.root() / "logs").string(), "", ""));
+  return std::max(spec, log) + 1;
+}
+
+Result<int> next_incident(FileSystem& files, const RunDir& run) {
+  LLMTRAIN_ASSIGN(newest, highest(files, run.incidents().string(), "incident-", ".json"));
+  return newest + 1;
+}
+
+Status write_source_spec(FileSystem& files, const RunDir& run, const std::string& yaml) {
+  return write_file_durably(files, run.source_spec().string(), yaml);
+}
+
+Status prepare_incarnation(
+    FileSystem& files, const RunDir& run, int incarnation, int node, const std::string& yaml) {
+  LLMTRAIN_TRY(make_directories(files, run.logs(incarnation, node).string()));
+  LLMTRAIN_TRY(write_file_durably(files, run.resolved_spec(incarnation).string(), yaml));
+  return write_file_durably(files, run.resolved_spec().string(), yaml);
+}
+
+}  // namespace llmtrain

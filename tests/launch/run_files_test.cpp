@@ -1,0 +1,160 @@
+#include "llmtrain/launch/run_files.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "llmtrain/core/exit_code.hpp"
+#include "llmtrain/core/file_operations.hpp"
+#include "llmtrain/launch/log_tail.hpp"
+#include "llmtrain/launch/run_lock.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace llmtrain;
+namespace fs = std::filesystem;
+
+namespace {
+
+void touch(const fs::path& path, const std::string& text = "x") {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+}  // namespace
+
+TEST_CASE("run lock: a second holder is refused with the name of the first, a dead one never blocks",
+          "[launch]") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory / "lock";
+  touch(path, "pid 1 on elsewhere, long dead, and a good deal longer than what is written over it now\n");
+  {
+    const auto first = RunLock::acquire(path);
+    REQUIRE(first.ok());
+    const auto second = RunLock::acquire(path);
+    REQUIRE_FALSE(second.ok());
+    CHECK(exit_code_for(second.error().code) == ExitCode::kHeld);
+    CHECK(second.error().message.find("pid " + std::to_string(getpid()) + " on ") != std::string::npos);
+    CHECK(second.error().message.find("started ") != std::string::npos);
+    CHECK(second.error().message.find("elsewhere") == std::string::npos);
+  }
+  CHECK(RunLock::acquire(path).ok());
+
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t holder = fork();
+  REQUIRE(holder >= 0);
+  if (holder == 0) {
+    const auto lock = RunLock::acquire(path);
+    [[maybe_unused]] const ssize_t n = write(ready[1], "x", 1);
+    pause();
+    _exit(1);
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  CHECK_FALSE(RunLock::acquire(path).ok());
+  kill(holder, SIGKILL);
+  waitpid(holder, nullptr, 0);
+  CHECK(RunLock::acquire(path).ok());
+  close(ready[0]);
+  close(ready[1]);
+}
+
+TEST_CASE("run files: used or fresh, and the next numbers", "[launch]") {
+  const test::TemporaryDirectory directory;
+  const auto files = make_posix_filesystem();
+  const RunDir run(directory / "a run");
+  CHECK(*is_used(*files, run) == false);
+  CHECK(*next_incarnation(*files, run) == 0);
+  CHECK(*next_incident(*files, run) == 0);
+  REQUIRE(make_run_directory(*files, run).ok());
+  REQUIRE(make_run_directory(*files, run).ok());
+  CHECK(*is_used(*files, run) == false);
+
+  touch(run.resolved_spec(2));
+  touch(run.root() / "spec-x.yaml");
+  touch(run.root() / "spec-.yaml");
+  touch(run.root() / "spec-99999999999999.yaml");
+  CHECK(*next_incarnation(*files, run) == 3);
+  fs::create_directories(run.logs(11, 0));
+  CHECK(*next_incarnation(*files, run) == 12);
+  touch(run.incident(4));
+  CHECK(*next_incident(*files, run) == 5);
+
+  CHECK(*is_used(*files, run) == false);
+  fs::create_directories(run.checkpoints());
+  CHECK(*is_used(*files, run) == false);
+  fs::create_directories(run.checkpoint(5));
+  CHECK(*is_used(*files, run) == true);
+}
+
+TEST_CASE("run files: specs are replaced whole, one is kept for each incarnation", "[launch]") {
+  const test::TemporaryDirectory directory;
+  const auto files = make_posix_filesystem();
+  const RunDir run(directory / "run");
+  REQUIRE(make_run_directory(*files, run).ok());
+  REQUIRE(write_source_spec(*files, run, "source").ok());
+  CHECK(*is_used(*files, run) == true);
+  REQUIRE(prepare_incarnation(*files, run, 0, 0, "first").ok());
+  REQUIRE(prepare_incarnation(*files, run, 1, 0, "second").ok());
+  CHECK(*read_file(*files, run.resolved_spec(0).string(), 100) == "first");
+  CHECK(*read_file(*files, run.resolved_spec(1).string(), 100) == "second");
+  CHECK(*read_file(*files, run.resolved_spec().string(), 100) == "second");
+  CHECK(fs::is_directory(run.logs(1, 0)));
+}
+
+TEST_CASE("run files: a full or read-only file system is found, and nothing on it is harmed", "[launch]") {
+  if (geteuid() != 0) return;  // mounting is for root
+  const test::TemporaryDirectory directory;
+  const auto files = make_posix_filesystem();
+  const RunDir run(directory / "run");
+  REQUIRE(make_run_directory(*files, run).ok());
+  const std::string mount_point = run.root().string();
+  const auto writable = [&] { return check_writable(*files, run); };
+
+  CHECK(writable().ok());
+  REQUIRE(mount("llmtrain-test", mount_point.c_str(), "tmpfs", 0, "size=32k") == 0);
+  fs::create_directories(run.control());
+  touch(run.metrics(), "precious");
+  const auto full = writable();
+  CHECK_FALSE(full.ok());
+  if (!full.ok()) {
+    CHECK(exit_code_for(full.error().code) == ExitCode::kStorage);
+    CHECK(full.error().message.find("No space left") != std::string::npos);
+    CHECK(full.error().message.find(mount_point) != std::string::npos);
+  }
+  CHECK(*read_file(*files, run.metrics().string(), 100) == "precious");
+  CHECK_FALSE(fs::exists(run.control() / "probe"));
+
+  REQUIRE(mount(nullptr, mount_point.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0);
+  const auto read_only = writable();
+  CHECK_FALSE(read_only.ok());
+  if (!read_only.ok()) CHECK(exit_code_for(read_only.error().code) == ExitCode::kStorage);
+  const auto lock = RunLock::acquire((run.control() / "lock").string());
+  CHECK_FALSE(lock.ok());
+  if (!lock.ok()) CHECK(exit_code_for(lock.error().code) == ExitCode::kStorage);
+  REQUIRE(umount(mount_point.c_str()) == 0);
+}
+
+TEST_CASE("log tail: the last lines of a file of any size", "[launch]") {
+  const test::TemporaryDirectory directory;
+  CHECK(last_lines(directory / "none", 5).empty());
+  touch(directory / "short", "one\ntwo\nunterminated \x1b[31m");
+  CHECK(last_lines(directory / "short", 2) == std::vector<std::string>{"two", "unterminated ?[31m"});
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += std::string(300, 'x') + std::to_string(i) + "\n";
+  touch(directory / "long", text);
+  const auto lines = last_lines(directory / "long", 20);
+  REQUIRE(lines.size() == 20);
+  CHECK(lines.back() == std::string(300, 'x') + "4999");
+  CHECK(lines.front() == std::string(300, 'x') + "4980");
+  touch(directory / "huge line", std::string(1 << 20, 'y'));
+  CHECK(last_lines(directory / "huge line", 20).size() == 1);
+}

@@ -1,0 +1,192 @@
+#include "llmtrain/launch/subprocess.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace llmtrain;
+namespace fs = std::filesystem;
+
+namespace {
+
+SpawnOptions shell(const std::string& script) {
+  SpawnOptions options;
+  options.executable = "/bin/sh";
+  options.arguments = {"sh", "-c", script};
+  options.environment = {"PATH=/usr/bin:/bin"};
+  return options;
+}
+
+ProcessEnd wait_end(Subprocess& child) {
+  pollfd ready{child.pidfd(), POLLIN, 0};
+  while (poll(&ready, 1, -1) < 0) {
+  }
+  const auto end = child.reap();
+  REQUIRE(end.has_value());
+  return *end;
+}
+
+UniqueFd open_file(const std::string& path) {
+  return UniqueFd(open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+}
+
+std::string contents(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// Waits, without a limit of its own (the test has one), until the condition holds.
+template <class Condition>
+void until(Condition holds) {
+  while (!holds()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+bool alive(pid_t pid) {
+  std::ifstream stat(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(stat, text);
+  const auto name_end = text.rfind(')');
+  return name_end != std::string::npos && text[name_end + 2] != 'Z' && text[name_end + 2] != 'X';
+}
+
+pid_t pid_in(const std::string& path) {
+  pid_t pid = 0;
+  until([&] {
+    return static_cast<bool>(std::ifstream(path) >> pid) && pid > 0 && contents(path).ends_with('\n');
+  });
+  return pid;
+}
+
+}  // namespace
+
+TEST_CASE("subprocess: an exit code and a signal come back as what they are", "[launch]") {
+  auto exits = Subprocess::spawn(shell("exit 73"));
+  REQUIRE(exits.ok());
+  const ProcessEnd exit = wait_end(*exits);
+  CHECK_FALSE(exit.signaled);
+  CHECK(exit.code == 73);
+  CHECK_FALSE(exits->running());
+  CHECK_FALSE(exits->reap().has_value());
+
+  auto dies = Subprocess::spawn(shell("kill -SEGV $$"));
+  REQUIRE(dies.ok());
+  const ProcessEnd signal = wait_end(*dies);
+  CHECK(signal.signaled);
+  CHECK(signal.code == SIGSEGV);
+}
+
+TEST_CASE("subprocess: a program that cannot run is an error here, not an exit code there", "[launch]") {
+  SpawnOptions options = shell("");
+  options.executable = "/nowhere/program";
+  const auto child = Subprocess::spawn(options);
+  REQUIRE_FALSE(child.ok());
+  CHECK(child.error().message == "cannot run /nowhere/program: No such file or directory");
+}
+
+TEST_CASE("subprocess: it inherits the listed descriptors, streams and environment, and nothing else",
+          "[launch]") {
+  const test::TemporaryDirectory directory;
+  const UniqueFd out = open_file(directory / "out");
+  const UniqueFd listed = open_file(directory / "listed");
+  const UniqueFd leaked(open("/dev/null", O_RDONLY));  // not even close-on-exec
+  SpawnOptions options = shell("ls /proc/$$/fd; env; readlink /proc/$$/fd/0; ps -o pgid= -p $$; echo $$");
+  options.environment.push_back("LLMTRAIN_TEST=a b");
+  options.stdout_fd = out.get();
+  options.inherited_fds = {listed.get()};
+  auto child = Subprocess::spawn(options);
+  REQUIRE(child.ok());
+  const pid_t pid = child->pid();
+  CHECK(wait_end(*child).code == 0);
+
+  std::istringstream lines(contents(directory / "out"));
+  std::set<std::string> fds;
+  std::string line;
+  while (std::getline(lines, line) && line.find('=') == std::string::npos) fds.insert(line);
+  CHECK(fds == std::set<std::string>{"0", "1", "2", std::to_string(listed.get())});
+  const std::string text = contents(directory / "out");
+  CHECK(text.find("LLMTRAIN_TEST=a b\n") != std::string::npos);
+  CHECK(text.find("HOME=") == std::string::npos);
+  CHECK(text.find("/dev/null\n") != std::string::npos);
+  CHECK(std::count(text.begin(), text.end(), '\n') > 6);
+  CHECK(text.find(fmt::format("{}\n{}\n", pid, pid)) != std::string::npos);  // leads a group of its own
+}
+
+TEST_CASE("subprocess: listed signals are blocked in the child, others are not", "[launch]") {
+  auto child = Subprocess::spawn([] {
+    SpawnOptions options = shell("kill -TERM $$; kill -USR2 $$; exit 3");
+    options.blocked_signals = {SIGTERM};
+    return options;
+  }());
+  REQUIRE(child.ok());
+  const ProcessEnd end = wait_end(*child);
+  CHECK(end.signaled);
+  CHECK(end.code == SIGUSR2);
+}
+
+TEST_CASE("subprocess: grandchildren die with the group, whether the child is killed or leaves by itself",
+          "[launch]") {
+  const test::TemporaryDirectory directory;
+  const bool killed = GENERATE(true, false);
+  auto child = Subprocess::spawn(
+      shell(fmt::format("sleep 1000 & echo $! > '{}'; {}", directory / "pid", killed ? "wait" : "exit 0")));
+  REQUIRE(child.ok());
+  const pid_t grandchild = pid_in(directory / "pid");
+  if (killed) child->kill_group();
+  const ProcessEnd end = wait_end(*child);
+  CHECK(end.signaled == killed);
+  until([&] { return !alive(grandchild); });
+}
+
+TEST_CASE("subprocess: a grandchild that left the group is adopted, found and killed", "[launch]") {
+  const test::TemporaryDirectory directory;
+  REQUIRE(adopt_orphans().ok());
+  auto child = Subprocess::spawn(
+      shell(fmt::format("setsid sh -c 'echo $$ > \"{}\"; exec sleep 1000' & wait", directory / "pid")));
+  REQUIRE(child.ok());
+  const pid_t grandchild = pid_in(directory / "pid");
+  child->kill_group();
+  wait_end(*child);
+  CHECK(alive(grandchild));
+  CHECK(kill_adopted_orphans({}) == 1);
+  CHECK_FALSE(alive(grandchild));
+}
+
+TEST_CASE("subprocess: going out of scope kills and reaps", "[launch]") {
+  pid_t pid = 0;
+  {
+    auto child = Subprocess::spawn(shell("sleep 1000; true"));
+    REQUIRE(child.ok());
+    pid = child->pid();
+    CHECK(alive(pid));
+  }
+  CHECK(kill(pid, 0) != 0);
+}
+
+TEST_CASE("subprocess: the child dies with its parent", "[launch]") {
+  const test::TemporaryDirectory directory;
+  const pid_t parent = fork();
+  REQUIRE(parent >= 0);
+  if (parent == 0) {
+    auto child = Subprocess::spawn(shell(fmt::format("echo $$ > '{}'; sleep 1000; true", directory / "pid")));
+    pause();
+    _exit(1);
+  }
+  const pid_t child = pid_in(directory / "pid");
+  kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
+  until([&] { return !alive(child); });
+}
