@@ -1,13 +1,14 @@
+#include <malloc.h>
+
 #include <exception>
 #include <string>
 #include <string_view>
-
-#include <malloc.h>
 
 #include <fmt/format.h>
 
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/job/engine_abi.hpp"
+#include "llmtrain/train/inference.hpp"
 #include "llmtrain/train/worker.hpp"
 
 // The C entry points of libllmtrain_engine_*.so; see job/engine_abi.hpp for the contract.
@@ -20,9 +21,7 @@ void keep_freed_memory() {
 }
 
 int unknown_command(std::string_view command) {
-  fmt::print(stderr,
-             "llmtrain engine: unknown command `{}`; executable and engine must come from one build\n",
-             command);
+  fmt::print(stderr, "llmtrain engine: unknown command `{}`; executable and engine must come from one build\n", command);
   return llmtrain::to_int(llmtrain::ExitCode::kInternal);
 }
 
@@ -41,6 +40,8 @@ __attribute__((visibility("default"))) int llmtrain_engine_run(const char* comma
   const std::string_view name = command;
   const std::string request(request_json, size);
   if (name == "worker") return llmtrain::run_worker(request);
+  if (name == "eval") return llmtrain::run_eval(request);
+  if (name == "generate") return llmtrain::run_generate(request);
   return unknown_command(name);
 }
 
