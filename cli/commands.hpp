@@ -12,8 +12,14 @@ namespace llmtrain::cli {
 
 using Runner = std::function<int()>;
 
+void add_data(CLI::App& app, Runner& run);
+void add_ckpt(CLI::App& app, Runner& run);
 void add_schema(CLI::App& app, Runner& run);
 void add_validate(CLI::App& app, Runner& run);
+void add_launch(CLI::App& app, Runner& run);
+void add_resume(CLI::App& app, Runner& run);
+void add_eval(CLI::App& app, Runner& run);
+void add_generate(CLI::App& app, Runner& run);
 void add_worker(CLI::App& app, Runner& run);
 
 }  // namespace llmtrain::cli

@@ -11,8 +11,14 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", LLMTRAIN_VERSION);
   cli::Runner run;
+  cli::add_data(app, run);
   cli::add_validate(app, run);
   cli::add_schema(app, run);
+  cli::add_launch(app, run);
+  cli::add_resume(app, run);
+  cli::add_ckpt(app, run);
+  cli::add_eval(app, run);
+  cli::add_generate(app, run);
   cli::add_worker(app, run);
 
   try {

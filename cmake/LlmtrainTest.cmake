@@ -42,6 +42,7 @@ function(llmtrain_test name)
   list(TRANSFORM T_DEPENDS PREPEND llmtrain::)
   add_executable(${name} ${T_SOURCES})
   target_link_libraries(${name} PRIVATE llmtrain_test_main llmtrain_flags ${T_DEPENDS} ${T_LIBRARIES})
+  target_precompile_headers(${name} REUSE_FROM llmtrain_test_headers)
   target_compile_definitions(${name} PRIVATE
     LLMTRAIN_SOURCE_DIR="${CMAKE_SOURCE_DIR}" LLMTRAIN_BINARY_DIR="${CMAKE_BINARY_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

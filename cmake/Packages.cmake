@@ -8,11 +8,14 @@ find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)  # CRC32C
 
 # Warnings and sanitizers are private to our code; headers of others are system headers.
 add_library(llmtrain_flags INTERFACE)
-target_compile_options(llmtrain_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+target_compile_options(llmtrain_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wno-missing-field-initializers  # designated initialisers leave out what keeps its default
+  -Wno-restrict)                   # false alarms of GCC 12 in std::string
 if(LLMTRAIN_WARNINGS_AS_ERRORS)
   target_compile_options(llmtrain_flags INTERFACE -Werror)
 endif()
