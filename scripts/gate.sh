@@ -2,7 +2,6 @@
 # One of the builds beside the release build, and what is run on it.
 #   scripts/gate.sh asan    plain plane under AddressSanitizer and UBSan with clang; unit tests and fuzzers
 #   scripts/gate.sh tsan    plain plane under ThreadSanitizer; unit tests
-#   scripts/gate.sh cuda    the CUDA engine compiles and links; no GPU needed
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,9 +14,5 @@ case $preset in
     ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=second_deadlock_stack=1 \
       ctest --preset "$preset" --label-regex '^(unit|process|fuzz)$' --exclude-regex '^repo_' --no-tests=error --parallel "$(nproc)"
     ;;
-  cuda)
-    cmake --preset cuda
-    cmake --build --preset cuda --target llmtrain_engine_cuda
-    ;;
-  *) echo "gate: unknown build '$preset'; allowed are asan, tsan and cuda" >&2; exit 2 ;;
+  *) echo "gate: unknown build '$preset'; allowed are asan and tsan" >&2; exit 2 ;;
 esac

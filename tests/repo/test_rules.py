@@ -31,6 +31,7 @@ PLANTED = [
     (rules.layers, "include/llmtrain/core/a.hpp", '#include "llmtrain/spec/b.hpp"\n', "declares no arrow to spec"),
     (rules.layers, "src/spec/c.cpp", '#include "llmtrain/data/d.hpp"\n', "declares no arrow to data"),
     (rules.layers, "src/spec/c.cpp", "", "not listed"),
+    (rules.layers, "src/core/b.cpp", "", "not listed"),
     (rules.layers, "src/stray/x.cpp", "", "not a declared module"),
     (rules.layers, "include/llmtrain/stray/x.hpp", HEADER, "not a declared module"),
     (rules.layers, "src/CMakeLists.txt", "llmtrain_module(core LAYER 0 SOURCES a.cpp)\n"
@@ -43,7 +44,7 @@ PLANTED = [
     (rules.planes, "cli/main.cpp", "#include <torch/version.h>\n", "includes torch/version.h"),
     (rules.planes, "cli/main.cpp", '#include "llmtrain/tensor/t.hpp"\n', "of the tensor plane"),
     (rules.header_style, "include/llmtrain/core/a.hpp", "\n" + HEADER, "not #pragma once"),
-    (rules.header_style, "include/llmtrain/core/a.hpp", "#pragma once\nnamespace llmtrain {\n// late\n}\n", "no comment"),
+    (rules.header_style, "include/llmtrain/core/a.hpp", "#pragma once\nnamespace llmtrain {}\n", "no comment"),
     (rules.header_style, "include/llmtrain/core/a.hpp", HEADER + "#include <nlohmann/json.hpp>\n", "nlohmann/json.hpp"),
     (rules.header_style, "include/llmtrain/core/a.hpp", HEADER + '#include "b.hpp"\n', "not reached through llmtrain/"),
     (rules.broad_includes, "src/core/a.cpp", "#include <torch/torch.h>\n", "umbrella"),
