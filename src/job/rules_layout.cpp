@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "llmtrain/spec/enum_names.hpp"
+#include "llmtrain/spec/scalars.hpp"
 
 #include "rules.hpp"
 
@@ -70,8 +71,12 @@ void check_run(Rules& rules, bool cuda_available) {
         "run.name",
         fmt::format("= \"{}\": names a directory; allowed: 1 to 200 characters without `/`, not `.` or `..`",
                     run.name.substr(0, 60)));
-  if (run.dir.empty() || unprintable(run.dir))
-    rules.error("run.dir", fmt::format("= \"{}\": allowed: a path", run.dir.substr(0, 60)));
+  if (!is_utf8(run.dir)) {
+    rules.error("run.dir", "is not UTF-8 text; specs can hold no other paths");
+  } else if (run.dir.empty() || unprintable(run.dir)) {
+    rules.error("run.dir",
+                fmt::format("= \"{}\": allowed: a path without control characters", run.dir.substr(0, 60)));
+  }
   if (run.device == Device::kCuda && !cuda_available)
     rules.error("run.device",
                 "= cuda: this build has no CUDA engine, or this host no device; allowed: cpu, auto");

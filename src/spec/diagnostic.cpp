@@ -22,10 +22,17 @@ std::string Diagnostic::text() const {
   return out + message;
 }
 
-bool Diagnostics::has_errors() const {
-  return std::any_of(all_.begin(), all_.end(), [](const Diagnostic& diagnostic) {
-    return diagnostic.level == DiagnosticLevel::kError;
-  });
+void Diagnostics::add(Diagnostic diagnostic) {
+  if (diagnostic.level == DiagnosticLevel::kError) ++errors_;
+  if (all_.size() < kMost) {
+    all_.push_back(std::move(diagnostic));
+    return;
+  }
+  // The last one says so, and is an error as soon as one of those left out is.
+  const DiagnosticLevel level = std::max(diagnostic.level, all_.back().level);
+  if (all_.size() == kMost)
+    all_.push_back({level, diagnostic.origin, "", "more than this is wrong; the rest is not listed"});
+  all_.back().level = level;
 }
 
 namespace {

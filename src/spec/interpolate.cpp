@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "llmtrain/spec/scalars.hpp"
 #include "llmtrain/spec/tree.hpp"
 
 namespace llmtrain {
@@ -73,6 +74,8 @@ class Interpolator {
     if (name.starts_with("env:")) {
       const auto variable = env_.find(name.substr(4));
       if (variable == env_.end()) return refuse(fmt::format("${{{}}}: no such environment variable", name));
+      if (!is_utf8(variable->second))
+        return refuse(fmt::format("${{{}}}: its value is not UTF-8 text", name));
       return variable->second;
     }
     if (std::find(chain_.begin(), chain_.end(), name) != chain_.end() || chain_.size() > kDeepest)

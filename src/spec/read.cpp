@@ -61,7 +61,8 @@ class Reader {
       });
       if (is_field) continue;
       const std::string full = path.empty() ? entry.key : path + "." + entry.key;
-      diagnostics_.error(entry.key_origin, shown(full), "unknown key; " + unknown_key_hint(path, entry.key));
+      const std::string hint = diagnostics_.is_full() ? "" : "; " + unknown_key_hint(path, entry.key);
+      diagnostics_.error(entry.key_origin, shown(full), "unknown key" + hint);
     }
   }
 
@@ -158,10 +159,10 @@ class Reader {
       member.reset();
       return;
     }
-    const std::size_t before = diagnostics_.all().size();
+    const std::size_t before = diagnostics_.error_count();
     T value{};
     read(at, value);
-    if (diagnostics_.all().size() == before) member = value;
+    if (diagnostics_.error_count() == before) member = value;
   }
 
   void read(const Place& at, std::array<double, 2>& member) {

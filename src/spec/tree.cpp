@@ -135,9 +135,9 @@ void apply_override(YamlNode& root,
         origin, "", "not an override; write section.field=value, for example optimizer.lr=1e-4");
     return;
   }
-  const std::size_t before = diagnostics.all().size();
+  const std::size_t before = diagnostics.error_count();
   YamlNode value = parse_yaml_value(argument.substr(equals + 1), origin, diagnostics);
-  if (diagnostics.all().size() != before) return;
+  if (diagnostics.error_count() != before) return;
 
   bool has_index = false;
   for (const PathStep& step : *steps) has_index = has_index || step.index.has_value();

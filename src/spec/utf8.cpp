@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "llmtrain/spec/scalars.hpp"
+
 namespace llmtrain {
 namespace {
 
@@ -22,6 +24,10 @@ std::size_t sequence_length(std::string_view text, std::size_t at) {
 }
 
 }  // namespace
+
+bool is_utf8(std::string_view text) {
+  return first_invalid_utf8(text) == std::string_view::npos;
+}
 
 std::size_t first_invalid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {

@@ -160,6 +160,8 @@ class TreeBuilder : public YAML::EventHandler {
     // An empty value has no place of its own: the parser reports where the next token stands.
     if (value.kind == YamlNode::Kind::kNull) value.origin = parent.key_origin;
     auto& entries = parent.node.entries;
+    if (entries.size() >= YamlLimits::kKeys)
+      throw Refused{parent.key_origin, fmt::format("more than {} keys in one map", YamlLimits::kKeys)};
     const auto twin = std::find_if(entries.begin(), entries.end(), [&parent](const YamlEntry& entry) {
       return entry.key == parent.key;
     });

@@ -83,7 +83,7 @@ TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed
       {{"run.name=a/b"}, "run.name = \"a/b\": names a directory; allowed: 1 to 200 characters without `/`"},
       {{"run.name=.."}, "run.name = \"..\""},
       {{"run.name="}, "run.name = \"\""},
-      {{"run.dir="}, "run.dir = \"\": allowed: a path"},
+      {{"run.dir="}, "run.dir = \"\": allowed: a path without control"},
       {{"optimizer.betas=[0.9, 1]"},
        "optimizer.betas: [1] = 1: the average would never move; allowed: less than 1"},
       {{"optimizer={name: sgd, momentum: 1}"},

@@ -16,7 +16,8 @@ struct Interpolated {
     tree = parse_yaml(yaml, "job.yaml", diagnostics);
     const YamlNode fallback = parse_yaml(defaults, "defaults", diagnostics);
     REQUIRE_FALSE(diagnostics.has_errors());
-    interpolate(tree, fallback, {{"USER", "ada"}, {"EMPTY", ""}, {"TRICK", "${a}"}}, diagnostics);
+    interpolate(
+        tree, fallback, {{"USER", "ada"}, {"EMPTY", ""}, {"TRICK", "${a}"}, {"LATIN", "\xe9"}}, diagnostics);
     for (const Diagnostic& diagnostic : diagnostics.all()) messages += diagnostic.text() + "\n";
   }
   std::string at(const char* path) const { return find_path(tree, path)->text; }
@@ -57,6 +58,7 @@ TEST_CASE("interpolate: what cannot be inserted is an error with its place", "[s
   } cases[] = {
       {"a: '${b}'\n", "job.yaml:1:4: a: ${b}: no such field; allowed: the path of a field, or env:NAME"},
       {"a: '${env:NOPE}'\n", "${env:NOPE}: no such environment variable"},
+      {"a: '${env:LATIN}'\n", "${env:LATIN}: its value is not UTF-8 text"},
       {"a: '${a}'\n", "refers to itself: a -> a"},
       {"a: '${b}'\nb: '${c}'\nc: '${a}'\n", "a: ${a} refers to itself: a -> b -> c -> a"},
       {"a: '${b'\n", "`${` without its `}`"},

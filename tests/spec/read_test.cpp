@@ -124,3 +124,20 @@ TEST_CASE("read: every violation is reported, not only the first", "[spec]") {
   const Read read("run: {nam: x, seed: -1}\noptimizer:\n  lr: fast\n  betas: [1]\nunknown: 1\n");
   CHECK(read.count() == 5);
 }
+
+TEST_CASE("read: a flood of violations ends in one that says so, quickly", "[spec]") {
+  std::string yaml = "data:\n  train:\n";
+  for (int i = 0; i < 20000; ++i) yaml += "    - {pth: x, wieght: y}\n";
+  const Read read(yaml);
+  CHECK(read.count() == Diagnostics::kMost + 1);
+  CHECK_FALSE(read.ok());
+  CHECK_THAT(read.diagnostics.all().back().message, Contains("the rest is not listed"));
+}
+
+TEST_CASE("diagnostics: an error behind many warnings is not lost", "[spec]") {
+  Diagnostics diagnostics;
+  for (std::size_t i = 0; i < 2 * Diagnostics::kMost; ++i) diagnostics.warning({}, "a", "b");
+  CHECK_FALSE(diagnostics.has_errors());
+  diagnostics.error({}, "a", "b");
+  CHECK(diagnostics.has_errors());
+}

@@ -118,6 +118,12 @@ TEST_CASE("yaml: an alias bomb is refused before it grows", "[spec]") {
   CHECK_THAT(parsed.messages(), Contains("more than 100000 values (aliases counted as copies)"));
 }
 
+TEST_CASE("yaml: a map with too many keys is refused", "[spec]") {
+  std::string keys;
+  for (std::size_t i = 0; i <= YamlLimits::kKeys; ++i) keys += "k" + std::to_string(i) + ": 1\n";
+  CHECK_THAT(Parsed(keys).messages(), Contains("my job.yaml:1001:1: more than 1000 keys in one map"));
+}
+
 TEST_CASE("yaml: an empty file is an empty job", "[spec]") {
   for (const char* text : {"", "\n", "# only a comment\n", "---\n"}) {
     const Parsed parsed(text);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,24 +33,31 @@ struct Diagnostic {
   std::string text() const;
 };
 
-// Collects violations in the order in which they are found.
+// Collects violations in the order in which they are found, up to a number that a person would read.
 class Diagnostics {
  public:
+  static constexpr std::size_t kMost = 200;
+
   void error(Origin origin, std::string path, std::string message) {
-    all_.push_back({DiagnosticLevel::kError, std::move(origin), std::move(path), std::move(message)});
+    add({DiagnosticLevel::kError, std::move(origin), std::move(path), std::move(message)});
   }
   void warning(Origin origin, std::string path, std::string message) {
-    all_.push_back({DiagnosticLevel::kWarning, std::move(origin), std::move(path), std::move(message)});
+    add({DiagnosticLevel::kWarning, std::move(origin), std::move(path), std::move(message)});
   }
 
-  bool has_errors() const;
+  bool has_errors() const { return errors_ > 0; }
+  std::size_t error_count() const { return errors_; }  // with those that are not listed
+  bool is_full() const { return all_.size() > kMost; }
   // Whether an error names `path`, something inside it or a section around it: rules that need its value must
   // not run.
   bool is_bad(const std::string& path) const;
   const std::vector<Diagnostic>& all() const { return all_; }
 
  private:
+  void add(Diagnostic diagnostic);
+
   std::vector<Diagnostic> all_;
+  std::size_t errors_ = 0;
 };
 
 // Every error of the list, one per line, as one Error{kInvalidSpec}.

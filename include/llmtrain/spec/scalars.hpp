@@ -20,6 +20,9 @@ ScalarFault parse_scalar(std::string_view text, std::uint64_t& value);
 // true, True, TRUE, false, False, FALSE: nothing else.
 ScalarFault parse_scalar(std::string_view text, bool& value);
 
+// Whether the text is well-formed UTF-8 without NUL, which is all that a job file can hold.
+bool is_utf8(std::string_view text);
+
 // The shortest text that reads back as the same number; whole numbers without a fraction.
 std::string format_number(double value);
 

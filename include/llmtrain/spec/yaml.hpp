@@ -18,6 +18,7 @@ struct YamlLimits {
   static constexpr std::size_t kBytes = 1 << 20;
   static constexpr int kDepth = 32;
   static constexpr std::size_t kNodes = 100'000;  // after aliases are expanded
+  static constexpr std::size_t kKeys = 1000;      // of one map
 };
 
 struct YamlEntry;
