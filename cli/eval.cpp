@@ -11,10 +11,10 @@
 namespace llmtrain::cli {
 
 void add_eval(CLI::App& app, Runner& run) {
-  auto* const command = app.add_subcommand(
-      "eval",
-      "Score a checkpoint on a text or on token files: loss, perplexity, bits per byte\n"
-      "Example: llmtrain eval --checkpoint runs/quickstart --data held_out.txt");
+  auto* const command =
+      app.add_subcommand("eval",
+                         "Score a checkpoint on a text or on token files: loss, perplexity, bits per byte\n"
+                         "Example: llmtrain eval --checkpoint runs/quickstart --data held_out.txt");
   auto request = std::make_shared<EvalRequest>();
   auto target = std::make_shared<InferenceTarget>();
   add_inference_options(*command, *target);

@@ -11,10 +11,10 @@
 namespace llmtrain::cli {
 
 void add_generate(CLI::App& app, Runner& run) {
-  auto* const command = app.add_subcommand(
-      "generate",
-      "Continue a prompt with a training checkpoint and its tokenizer\n"
-      "Example: llmtrain generate --checkpoint runs/quickstart --prompt \"In the beginning\" --max-tokens 60");
+  auto* const command = app.add_subcommand("generate",
+                                           "Continue a prompt with a training checkpoint and its tokenizer\n"
+                                           "Example: llmtrain generate --checkpoint runs/quickstart --prompt "
+                                           "\"In the beginning\" --max-tokens 60");
   auto request = std::make_shared<GenerateRequest>();
   auto target = std::make_shared<InferenceTarget>();
   add_inference_options(*command, *target);

@@ -6,7 +6,9 @@
 namespace llmtrain::cli {
 
 void add_inference_options(CLI::App& command, InferenceTarget& target) {
-  command.add_option("--checkpoint", target.checkpoint, "Run directory (its newest checkpoint) or step directory")
+  command
+      .add_option(
+          "--checkpoint", target.checkpoint, "Run directory (its newest checkpoint) or step directory")
       ->required();
   command.add_option("--engine", target.engine, "Engine library; default: beside this executable");
   command.add_option("--threads", target.threads, "Compute threads; 0 = all cores")

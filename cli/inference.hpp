@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "llmtrain/checkpoint/scan.hpp"
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/core/filesystem.hpp"
-#include "llmtrain/checkpoint/scan.hpp"
 #include "llmtrain/job/inference_request.hpp"
 
 #include "engine.hpp"

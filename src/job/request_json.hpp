@@ -30,7 +30,7 @@ inline bool read_json(const nlohmann::json& value, std::string& out) {
 }
 
 template <class Integer>
-  requires std::is_integral_v<Integer>
+requires std::is_integral_v<Integer>
 bool read_json(const nlohmann::json& value, Integer& out) {
   if (!value.is_number_integer()) return false;
   out = value.get<Integer>();

@@ -8,7 +8,7 @@ namespace llmtrain {
 
 // The one list of fields: reading and writing walk it.
 template <class Request, class Visitor>
-  requires std::same_as<std::remove_const_t<Request>, WorkerRequest>
+requires std::same_as<std::remove_const_t<Request>, WorkerRequest>
 void visit(Request& request, Visitor&& field) {
   field("rank", request.rank);
   field("local_rank", request.local_rank);

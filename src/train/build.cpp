@@ -19,6 +19,7 @@
 #include "llmtrain/placement/parameter_table.hpp"
 #include "llmtrain/shm/region.hpp"
 #include "llmtrain/sizing/flops.hpp"
+#include "llmtrain/tensor/memory_pool.hpp"
 #include "llmtrain/train/checkpointer.hpp"
 #include "llmtrain/train/compute_setup.hpp"
 #include "llmtrain/train/error.hpp"
@@ -55,6 +56,13 @@ std::vector<OptimizerSlice> optimizer_slices(const FlatParameters& parameters) {
                         .grad = slice.grad,
                         .decay = slice.spec->decay});
   return slices;
+}
+
+// Moments count as optimizer memory, not as activations.
+std::unique_ptr<Optimizer> make_counted_optimizer(const OptimizerSpec& spec,
+                                                  const FlatParameters& parameters) {
+  const PoolScope scope(MemoryPool::kOptimizer);
+  return make_optimizer(spec, optimizer_slices(parameters));
 }
 
 std::vector<at::Tensor> gradient_buffers(const FlatParameters& parameters) {
@@ -118,7 +126,7 @@ Rank::Parts::Parts(RankContext& rank_context)
       model(context.spec.model, parameters, {.max_positions = context.spec.data.seq_length}),
       gradients(gradient_buffers(parameters)),
       reducer(comms.gradient(), gradients),
-      optimizer(make_optimizer(context.spec.optimizer, optimizer_slices(parameters))),
+      optimizer(make_counted_optimizer(context.spec.optimizer, parameters)),
       checkpoints(
           context, parameters, *optimizer, comms.world(), value_or_throw(tokenizer_copy(context.spec))),
       progress(load_or_initialize()),

@@ -1,5 +1,3 @@
-#include <malloc.h>
-
 #include <exception>
 #include <string>
 #include <string_view>
@@ -8,20 +6,17 @@
 
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/job/engine_abi.hpp"
+#include "llmtrain/tensor/memory_pool.hpp"
 #include "llmtrain/train/inference.hpp"
 #include "llmtrain/train/worker.hpp"
 
 // The C entry points of libllmtrain_engine_*.so; see job/engine_abi.hpp for the contract.
 namespace {
 
-// Freed blocks stay mapped and are used again at the next step, rather than faulted in anew every time.
-void keep_freed_memory() {
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-}
-
 int unknown_command(std::string_view command) {
-  fmt::print(stderr, "llmtrain engine: unknown command `{}`; executable and engine must come from one build\n", command);
+  fmt::print(stderr,
+             "llmtrain engine: unknown command `{}`; executable and engine must come from one build\n",
+             command);
   return llmtrain::to_int(llmtrain::ExitCode::kInternal);
 }
 
@@ -36,7 +31,7 @@ __attribute__((visibility("default"))) int llmtrain_engine_abi(void) {
 __attribute__((visibility("default"))) int llmtrain_engine_run(const char* command,
                                                                const char* request_json,
                                                                unsigned long size) {
-  keep_freed_memory();
+  llmtrain::install_host_memory_counter();
   const std::string_view name = command;
   const std::string request(request_json, size);
   if (name == "worker") return llmtrain::run_worker(request);

@@ -1,5 +1,5 @@
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <numbers>
 
@@ -30,7 +30,10 @@ LossSums score(LoadedModel& loaded, EvalStream& stream) {
   }
 }
 
-void print_score(const EvalRequest& request, const LoadedModel& loaded, const LossSums& sums, std::int64_t bytes) {
+void print_score(const EvalRequest& request,
+                 const LoadedModel& loaded,
+                 const LossSums& sums,
+                 std::int64_t bytes) {
   const double loss = sums.loss / static_cast<double>(sums.tokens);
   const double bits = sums.loss / std::numbers::ln2;
   if (request.json) {

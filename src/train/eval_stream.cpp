@@ -8,7 +8,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-
 #include <fmt/format.h>
 
 #include "llmtrain/core/division.hpp"
@@ -22,12 +21,15 @@ namespace fs = std::filesystem;
 // A tokenized text as a stream.
 class TextSource final : public TokenSource {
  public:
-  TextSource(std::string name, std::vector<std::int32_t> tokens) : name_(std::move(name)), tokens_(std::move(tokens)) {}
+  TextSource(std::string name, std::vector<std::int32_t> tokens)
+      : name_(std::move(name)), tokens_(std::move(tokens)) {}
 
   const std::string& name() const override { return name_; }
   std::int64_t num_tokens() const override { return static_cast<std::int64_t>(tokens_.size()); }
   std::int64_t num_documents() const override { return 1; }
-  std::int64_t document_begin(std::int64_t document) const override { return document == 0 ? 0 : num_tokens(); }
+  std::int64_t document_begin(std::int64_t document) const override {
+    return document == 0 ? 0 : num_tokens();
+  }
   Status read(std::int64_t offset, std::span<std::int32_t> out) const override {
     std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
     return ok_status();
@@ -48,9 +50,8 @@ bool is_text(const std::string& path) {
 
 // Every text of the file, one end-of-document token after each.
 std::shared_ptr<const TokenSource> open_text(const std::string& path, const Tokenizer& tokenizer) {
-  TextInput input = value_or_throw(TextInput::open({path}, [&](std::string_view text, std::size_t target) {
-    return tokenizer.safe_cut(text, target);
-  }));
+  TextInput input = value_or_throw(TextInput::open(
+      {path}, [&](std::string_view text, std::size_t target) { return tokenizer.safe_cut(text, target); }));
   const auto encoder = tokenizer.make_encoder();
   std::vector<std::int32_t> ids;
   TextCounts counts;
@@ -75,7 +76,10 @@ EvalStream::EvalStream(std::shared_ptr<const TokenSource> source,
                        std::shared_ptr<const Tokenizer> tokenizer,
                        std::int64_t seq_length,
                        std::int64_t vocab_size)
-    : source_(std::move(source)), tokenizer_(std::move(tokenizer)), seq_length_(seq_length), vocab_size_(vocab_size) {}
+    : source_(std::move(source)),
+      tokenizer_(std::move(tokenizer)),
+      seq_length_(seq_length),
+      vocab_size_(vocab_size) {}
 
 EvalStream EvalStream::open(const LoadedModel& loaded, const EvalRequest& request) {
   const std::int64_t seq_length = loaded.spec.data.seq_length;
@@ -93,7 +97,7 @@ EvalStream EvalStream::open(const LoadedModel& loaded, const EvalRequest& reques
 MicroBatch EvalStream::next(std::int64_t rows) {
   const std::int64_t labels_left = std::max<std::int64_t>(0, source_->num_tokens() - 1 - cursor_);
   rows = std::min(rows, ceil_div(labels_left, seq_length_));
-  MicroBatch batch{.tokens = at::empty({rows, seq_length_}, at::kLong),                   // [b, s]
+  MicroBatch batch{.tokens = at::empty({rows, seq_length_}, at::kLong),                 // [b, s]
                    .labels = at::full({rows, seq_length_}, kIgnoredLabel, at::kLong)};  // [b, s]
   batch.tokens.zero_();
   auto* tokens = batch.tokens.mutable_data_ptr<std::int64_t>();
@@ -106,8 +110,10 @@ MicroBatch EvalStream::next(std::int64_t rows) {
     for (const std::int32_t id : window)
       if (id < 0 || id >= vocab_size_)
         throw ErrorException({ErrorCode::kData,
-                              fmt::format("{} holds the token id {}; this model's vocabulary has {}", source_->name(),
-                                          id, vocab_size_),
+                              fmt::format("{} holds the token id {}; this model's vocabulary has {}",
+                                          source_->name(),
+                                          id,
+                                          vocab_size_),
                               "score data that was made with the checkpoint's tokenizer"});
     std::copy_n(window.begin(), count, tokens + row * seq_length_);
     std::copy_n(window.begin() + 1, count, labels + row * seq_length_);

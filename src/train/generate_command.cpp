@@ -4,7 +4,6 @@
 #include <vector>
 
 #include <ATen/ops/tensor.h>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -24,7 +23,8 @@ std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::s
   std::vector<std::int32_t> ids = value_or_throw(tokenizer.encode(prompt, SpecialText::kToken));
   if (ids.empty() && tokenizer.eod_id()) ids.push_back(*tokenizer.eod_id());  // what a document follows
   if (ids.empty())
-    throw ErrorException({ErrorCode::kUsage, "--prompt is empty and the tokenizer has no end-of-document token",
+    throw ErrorException({ErrorCode::kUsage,
+                          "--prompt is empty and the tokenizer has no end-of-document token",
                           "give at least one character"});
   return ids;
 }
@@ -32,21 +32,23 @@ std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::s
 // Feeds tokens through the cache; when it is full, the newer half of the context starts a new one.
 class Context {
  public:
-  Context(Transformer& model, std::int64_t window) : model_(model), window_(window), cache_(model.make_cache(1, window)) {}
+  Context(Transformer& model, std::int64_t window)
+      : model_(model), window_(window), cache_(model.make_cache(1, window)) {}
 
   // Logits that follow `ids`, which come after everything given before.
   at::Tensor extend(std::span<const std::int32_t> ids) {
     seen_.insert(seen_.end(), ids.begin(), ids.end());
     if (cache_.length() + static_cast<std::int64_t>(ids.size()) <= window_) return last_logits(ids);
     cache_.truncate();
-    const std::size_t kept = std::min(seen_.size(), static_cast<std::size_t>(std::max<std::int64_t>(1, window_ / 2)));
+    const std::size_t kept =
+        std::min(seen_.size(), static_cast<std::size_t>(std::max<std::int64_t>(1, window_ / 2)));
     return last_logits(std::span(seen_).last(kept));
   }
 
  private:
   at::Tensor last_logits(std::span<const std::int32_t> ids) {
     const at::Tensor tokens =
-        at::tensor(std::vector<std::int64_t>(ids.begin(), ids.end()), at::kLong).unsqueeze(0);  // [1, n]
+        at::tensor(std::vector<std::int64_t>(ids.begin(), ids.end()), at::kLong).unsqueeze(0);    // [1, n]
     return model_.logits(tokens, cache_).select(1, -1).select(0, 0).to(at::kFloat).contiguous();  // [vocab]
   }
 
@@ -75,9 +77,10 @@ void generate(const GenerateRequest& request) {
   if (!request.json) print_text(request.prompt);
   while (static_cast<std::int64_t>(added.size()) < request.max_tokens) {
     const at::Tensor logits = context.extend(next);  // [vocab]
-    const std::int32_t id = sample_token({logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())},
-                                         sampling,
-                                         static_cast<std::int64_t>(added.size()));
+    const std::int32_t id =
+        sample_token({logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())},
+                     sampling,
+                     static_cast<std::int64_t>(added.size()));
     if (id == tokenizer->eod_id()) break;
     added.push_back(id);
     next = {id};

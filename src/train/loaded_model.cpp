@@ -27,8 +27,10 @@ LoadedModel load_model(const std::string& step_dir) {
                                  dtype_of(slice.weight.scalar_type()),
                                  std::as_writable_bytes(std::span(static_cast<char*>(slice.weight.data_ptr()),
                                                                   slice.weight.nbytes()))));
-  loaded.model = std::make_unique<Transformer>(
-      loaded.spec.model, *loaded.parameters, TransformerOptions{.max_positions = loaded.spec.data.seq_length});
+  loaded.model =
+      std::make_unique<Transformer>(loaded.spec.model,
+                                    *loaded.parameters,
+                                    TransformerOptions{.max_positions = loaded.spec.data.seq_length});
   return loaded;
 }
 
@@ -38,10 +40,12 @@ std::shared_ptr<const Tokenizer> tokenizer_for(const LoadedModel& model,
   if (!path.empty()) return value_or_throw(load_tokenizer(path));
   const std::string& trained_with = model.spec.data.tokenizer;
   if (trained_with.empty())
-    throw ErrorException({ErrorCode::kUsage,
-                          fmt::format("{} was trained without a tokenizer (data.tokenizer is empty)", step_dir),
-                          "name one with --tokenizer"});
-  return value_or_throw(load_tokenizer(trained_with == "bytes" ? trained_with : step_dir + "/tokenizer.json"));
+    throw ErrorException(
+        {ErrorCode::kUsage,
+         fmt::format("{} was trained without a tokenizer (data.tokenizer is empty)", step_dir),
+         "name one with --tokenizer"});
+  return value_or_throw(
+      load_tokenizer(trained_with == "bytes" ? trained_with : step_dir + "/tokenizer.json"));
 }
 
 }  // namespace llmtrain

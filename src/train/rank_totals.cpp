@@ -1,5 +1,7 @@
 #include "llmtrain/train/rank_totals.hpp"
 
+#include "llmtrain/tensor/memory_pool.hpp"
+
 namespace llmtrain {
 
 void report_totals(RankContext& context,
@@ -14,7 +16,9 @@ void report_totals(RankContext& context,
                                    .count = total.count,
                                    .bytes = total.bytes,
                                    .exposed_ms = total.exposed_ms});
-  MemoryReport memory{.rank = rank, .optimizer = optimizer.state_bytes()};
+  MemoryReport memory{.rank = rank,
+                      .optimizer = optimizer.state_bytes(),
+                      .activations_peak = host_memory(MemoryPool::kActivations).peak_bytes};
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s) {
     const SegmentParameters& segment = parameters.segment(s);
     memory.params += static_cast<std::int64_t>(segment.weights.nbytes());

@@ -31,8 +31,8 @@ class EvalStream {
              std::int64_t seq_length,
              std::int64_t vocab_size);
 
-  std::shared_ptr<const TokenSource> source_;    // shared with nobody; the data module hands it out so
-  std::shared_ptr<const Tokenizer> tokenizer_;   // may be null
+  std::shared_ptr<const TokenSource> source_;   // shared with nobody; the data module hands it out so
+  std::shared_ptr<const Tokenizer> tokenizer_;  // may be null
   std::int64_t seq_length_;
   std::int64_t vocab_size_;
   std::int64_t cursor_ = 0;  // first token of the next window
