@@ -104,7 +104,8 @@ Status check_format(JsonFields& root, const std::string& origin) {
 std::string encode_manifest(const Manifest& manifest) {
   std::string text = "{\n";
   const auto line = [&](const char* key, const json& value) {
-    text += fmt::format(" \"{}\": {},\n", key, value.dump());
+    // Text that is not UTF-8 (a path in the spec) is kept as far as JSON can.
+    text += fmt::format(" \"{}\": {},\n", key, value.dump(-1, ' ', false, json::error_handler_t::replace));
   };
   line("format", "llmtrain-checkpoint");
   line("format_version", kCheckpointFormatVersion);

@@ -45,6 +45,12 @@ TEST_CASE("manifest: read back as written", "[checkpoint]") {
   CHECK(decode_manifest(encode_manifest(extreme), "m")->state.spec_yaml == extreme.state.spec_yaml);
 }
 
+TEST_CASE("manifest: text that is not UTF-8 does not stop a save", "[checkpoint]") {
+  Manifest manifest = make_manifest();
+  manifest.state.spec_yaml = "dir: \xff\n";
+  CHECK(decode_manifest(encode_manifest(manifest), "m")->state.spec_yaml == "dir: \xef\xbf\xbd\n");
+}
+
 TEST_CASE("manifest: content that cannot be is refused, also under a right checksum", "[checkpoint]") {
   const std::string text = encode_manifest(make_manifest());
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& why) {

@@ -15,9 +15,10 @@ struct RetentionPolicy {
   std::int64_t keep_every = 0;  // steps that are multiples stay for ever; 0 = none
 };
 
-// Names to delete, oldest first. `entries` come from list_checkpoints. Always kept: the newest usable one,
-// and step 0, which is written only on request. Damaged ones do not count as kept; they go once they are
-// older than the oldest of the newest `keep_last`, and never when nothing usable would be left.
+// Names to delete, oldest first. `entries` come from list_checkpoints; usable means what that look at
+// manifests and sizes can tell. Always kept: the newest usable one, and step 0, which is written only on
+// request. Damaged ones do not count as kept; they go once they are older than the oldest of the newest
+// `keep_last`, and never when nothing usable would be left.
 std::vector<std::string> decide_retention(std::span<const CheckpointEntry> entries,
                                           const RetentionPolicy& policy);
 
