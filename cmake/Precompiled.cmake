@@ -7,7 +7,7 @@ set(LLMTRAIN_STANDARD_HEADERS
   <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h>)
 
 function(_llmtrain_precompiled name source)
-  add_library(${name} STATIC ${CMAKE_SOURCE_DIR}/src/precompiled/${source})
+  add_library(${name} STATIC ${CMAKE_SOURCE_DIR}/cmake/precompiled/${source})
   target_link_libraries(${name} PRIVATE llmtrain_flags fmt::fmt)
   target_precompile_headers(${name} PRIVATE ${LLMTRAIN_STANDARD_HEADERS} ${ARGN})
 endfunction()
