@@ -35,7 +35,7 @@ def main():
     entropy, tokens = unigram_entropy(folder / "data/valid")
     bits = scored["bits_per_byte"]
     evals = {e["step"]: e["loss"] for e in events if e["event"] == "eval"}
-    restarts = [e for e in events if e["event"] == "restarted"]
+    restarts = [e for e in events if e["event"] == "restart"]
 
     print(f"training loss     step {first['step']}: {first['loss']:.3f}    step {last['step']}: {last['loss']:.3f}")
     print("validation loss   " + "    ".join(f"step {step}: {loss:.3f}" for step, loss in sorted(evals.items())))

@@ -45,9 +45,13 @@ Result<int> highest(FileSystem& files,
 
 }  // namespace
 
+// Whatever the system answers, what is wrong is the place for the run: storage.
 Status make_run_directory(FileSystem& files, const RunDir& run) {
-  LLMTRAIN_TRY(make_directories(files, run.root().string()));
-  return make_directories(files, run.control().string());
+  for (const auto& directory : {run.root(), run.control()}) {
+    Status made = make_directories(files, directory.string());
+    if (!made) return Error{ErrorCode::kStorage, made.error().message, "name another place with run.dir"};
+  }
+  return ok_status();
 }
 
 Status check_writable(FileSystem& files, const RunDir& run) {

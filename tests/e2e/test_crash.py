@@ -27,7 +27,7 @@ class WorkerDies(E2eTest):
         (exited,) = [e for e in run.events("worker_exited") if e["code"] == 137]
         self.assertEqual(exited["rank"], 1)
         self.assertIn("SIGKILL", exited["cause"])
-        self.assertEqual(len(run.events("restarted")), 1)
+        self.assertEqual(len(run.events("restart")), 1)
         (incident,) = sorted(run.path.glob("incidents/incident-*.json"))
         self.assertIn("SIGKILL", json.dumps(json.loads(incident.read_text())))
 
@@ -58,7 +58,7 @@ class WorkerDies(E2eTest):
         running, run = self.start_launch("run", fault, "resilience.max_restarts=2", "resilience.no_progress_limit=100")
         result = running.finish()
         self.assertEqual(result.code, 66, str(result))
-        self.assertEqual(len(run.events("restarted")), 2)
+        self.assertEqual(len(run.events("restart")), 2)
         self.assert_verified(run)
 
     def test_restarts_without_a_new_step_end_as_no_progress(self):
@@ -66,7 +66,7 @@ class WorkerDies(E2eTest):
         running, run = self.start_launch("run", fault, "resilience.max_restarts=100", "resilience.no_progress_limit=3")
         result = running.finish()
         self.assertEqual(result.code, 67, str(result))
-        self.assertLessEqual(len(run.events("restarted")), 4)
+        self.assertLessEqual(len(run.events("restart")), 4)
 
     def test_a_thrown_error_is_named_by_its_rank(self):
         running, run = self.start_launch("run", "faults=[{kind: throw, rank: 1, step: 3, incarnation: -1}]",

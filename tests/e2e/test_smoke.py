@@ -79,7 +79,7 @@ class Smoke(E2eTest):
             self.assertGreater(report["activations_peak"], 0)
 
     def check_console(self, result):
-        lines = [l for l in result.out.splitlines() + result.err.splitlines() if "step=20 " in l]
+        lines = [l for l in result.out.splitlines() + result.err.splitlines() if l.startswith("step=20 ")]
         self.assertEqual(len(lines), 1, str(result))
         for key in ("loss=", "grad_norm=", "lr=", "tokens=", "tok_s=", "step_ms=", "mfu=", "mem_gb="):
             self.assertIn(key, lines[0])
