@@ -167,7 +167,7 @@ TEST_CASE("model: segments report from the head down, after their gradients are 
     order.push_back(segment);
     CHECK(difference(model.params.segment(segment).grads, reference.params.segment(segment).grads) == 0.0);
   });
-  CHECK(order == std::vector<SegmentIndex>{3, 2, 1, 0});
+  CHECK((order == std::vector<SegmentIndex>{3, 2, 1, 0}));
   CHECK(model.transformer.num_segments() == 4);
 }
 
