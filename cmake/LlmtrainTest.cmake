@@ -34,15 +34,22 @@ endfunction()
 # One Catch2 executable, registered as one test. DEPENDS names modules (core, spec, ...) or other targets.
 function(llmtrain_test name)
   cmake_parse_arguments(T "" "TIMEOUT;PROCESSORS" "LABEL;SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  set(plain TRUE)
   foreach(dep IN LISTS T_DEPENDS)
     if(NOT TARGET llmtrain::${dep})
       return()  # a test of the tensor plane in a build without it
+    endif()
+    get_property(plane GLOBAL PROPERTY LLMTRAIN_PLANE_${dep})
+    if(plane STREQUAL "tensor")
+      set(plain FALSE)
     endif()
   endforeach()
   list(TRANSFORM T_DEPENDS PREPEND llmtrain::)
   add_executable(${name} ${T_SOURCES})
   target_link_libraries(${name} PRIVATE llmtrain_test_main llmtrain_flags ${T_DEPENDS} ${T_LIBRARIES})
-  target_precompile_headers(${name} REUSE_FROM llmtrain_test_headers)
+  if(plain)  # libtorch has a CHECK of its own: Catch2's must come after it, so it cannot come first
+    target_precompile_headers(${name} REUSE_FROM llmtrain_test_headers)
+  endif()
   target_compile_definitions(${name} PRIVATE
     LLMTRAIN_SOURCE_DIR="${CMAKE_SOURCE_DIR}" LLMTRAIN_BINARY_DIR="${CMAKE_BINARY_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
