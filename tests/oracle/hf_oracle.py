@@ -95,7 +95,7 @@ def compare(directory, break_rope):
     read = lambda kind: {f[:-4]: load(os.path.join(directory, kind, f))
                          for f in sorted(os.listdir(os.path.join(directory, kind)))}
     weights, grads = read("weights"), read("grads")
-    if break_rope:
+    if break_rope and meta["family"] != "gpt2":
         weights = interleaved(weights, meta)
     if meta["family"] == "gpt2":
         weights, grads = gpt2_names(weights, meta["num_layers"]), gpt2_names(grads, meta["num_layers"])
