@@ -1,11 +1,11 @@
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+#include <sys/resource.h>
 
 #include <ATen/Parallel.h>
 
@@ -33,7 +33,8 @@ ModelSpec llama_10m() {
 }
 
 MicroBatch batch_of(std::int64_t batch, std::int64_t length, std::int64_t vocab) {
-  MicroBatch result{.tokens = zeros_host({batch, length}, DType::kFp32).to(at::kLong), .labels = at::Tensor()};
+  MicroBatch result{.tokens = zeros_host({batch, length}, DType::kFp32).to(at::kLong),
+                    .labels = at::Tensor()};
   result.labels = result.tokens.clone();
   for (std::int64_t i = 0; i < batch * length; ++i) {
     result.tokens.data_ptr<std::int64_t>()[i] = philox(1, static_cast<std::uint64_t>(i))[0] % vocab;
@@ -79,10 +80,16 @@ int main(int argc, char** argv) {
   }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("%s forward_ms=%.1f (min %.1f) backward_ms=%.1f (min %.1f) loss=%.6f peak_rss_mb=%.0f activations_peak_mb=%.0f\n",
-              type.c_str(), median(forward_ms), *std::min_element(forward_ms.begin(), forward_ms.end()),
-              median(backward_ms), *std::min_element(backward_ms.begin(), backward_ms.end()), loss,
-              static_cast<double>(usage.ru_maxrss) / 1024.0,
-              static_cast<double>(host_memory(MemoryPool::kActivations).peak_bytes) / (1 << 20));
+  std::printf(
+      "%s forward_ms=%.1f (min %.1f) backward_ms=%.1f (min %.1f) loss=%.6f peak_rss_mb=%.0f "
+      "activations_peak_mb=%.0f\n",
+      type.c_str(),
+      median(forward_ms),
+      *std::min_element(forward_ms.begin(), forward_ms.end()),
+      median(backward_ms),
+      *std::min_element(backward_ms.begin(), backward_ms.end()),
+      loss,
+      static_cast<double>(usage.ru_maxrss) / 1024.0,
+      static_cast<double>(host_memory(MemoryPool::kActivations).peak_bytes) / (1 << 20));
   return 0;
 }

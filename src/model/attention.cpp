@@ -22,7 +22,7 @@ at::Tensor shifted_causal_mask(const at::Tensor& q, const at::Tensor& k) {
   if (queries == 1 || queries == keys) return {};
   LLMTRAIN_CHECK(queries < keys, "causal attention of {} queries over {} keys", queries, keys);
   return at::full({queries, keys}, -std::numeric_limits<double>::infinity(), q.options())
-      .triu_(keys - queries + 1);                                                       // [s, u]
+      .triu_(keys - queries + 1);  // [s, u]
 }
 
 // Key heads repeated so that there is one for every query head.
@@ -30,7 +30,7 @@ at::Tensor expand_heads(const at::Tensor& x, std::int64_t groups) {
   if (groups == 1) return x;
   return x.unsqueeze(2)
       .expand({x.size(0), x.size(1), groups, x.size(2), x.size(3)})
-      .reshape({x.size(0), x.size(1) * groups, x.size(2), x.size(3)});                  // [b, n, u, d]
+      .reshape({x.size(0), x.size(1) * groups, x.size(2), x.size(3)});  // [b, n, u, d]
 }
 
 // The sum over the query heads of each key head.
@@ -39,7 +39,7 @@ at::Tensor fold_heads(const at::Tensor& x, std::int64_t groups) {
   const at::ScalarType wide = scalar_type(accumulation_type(dtype_of(x.scalar_type())));
   return x.reshape({x.size(0), exact_div(x.size(1), groups), groups, x.size(2), x.size(3)})
       .sum(2, false, wide)
-      .to(x.scalar_type());                                                             // [b, k, u, d]
+      .to(x.scalar_type());  // [b, k, u, d]
 }
 
 struct Masking {
@@ -54,16 +54,18 @@ Masking masking(const at::Tensor& q, const at::Tensor& k, bool causal) {
 }
 
 // Without bf16 hardware the kernel's own products are far slower than widening its inputs.
-bool should_widen(const at::Tensor& q) { return q.scalar_type() == at::kBFloat16 && !has_native_bf16(); }
+bool should_widen(const at::Tensor& q) {
+  return q.scalar_type() == at::kBFloat16 && !has_native_bf16();
+}
 
 at::Tensor as_rows(const at::Tensor& x) {
-  return x.transpose(1, 2).contiguous().transpose(1, 2);                                // same shape
+  return x.transpose(1, 2).contiguous().transpose(1, 2);  // same shape
 }
 
 }  // namespace
 
-AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal,
-                          double scale) {
+AttentionResult attention(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal, double scale) {
   if (should_widen(q)) {
     AttentionResult wide = attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), causal, scale);
     return {.out = wide.out.to(at::kBFloat16), .lse = wide.lse};
@@ -75,19 +77,30 @@ AttentionResult attention(const at::Tensor& q, const at::Tensor& k, const at::Te
   return {.out = as_rows(out), .lse = lse};
 }
 
-AttentionGradients attention_backward(const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k,
-                                      const at::Tensor& v, const AttentionResult& forward, bool causal,
+AttentionGradients attention_backward(const at::Tensor& d_out,
+                                      const at::Tensor& q,
+                                      const at::Tensor& k,
+                                      const at::Tensor& v,
+                                      const AttentionResult& forward,
+                                      bool causal,
                                       double scale) {
   if (should_widen(q)) {
     const AttentionResult wide{.out = forward.out.to(at::kFloat), .lse = forward.lse};
-    return attention_backward(d_out.to(at::kFloat), q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), wide,
-                              causal, scale);
+    return attention_backward(
+        d_out.to(at::kFloat), q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), wide, causal, scale);
   }
   const std::int64_t groups = exact_div(q.size(1), k.size(1));
   const Masking mask = masking(q, k, causal);
-  auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      d_out, q, expand_heads(k, groups), expand_heads(v, groups), forward.out, forward.lse, 0.0, mask.causal,
-      mask.mask, scale);
+  auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(d_out,
+                                                                               q,
+                                                                               expand_heads(k, groups),
+                                                                               expand_heads(v, groups),
+                                                                               forward.out,
+                                                                               forward.lse,
+                                                                               0.0,
+                                                                               mask.causal,
+                                                                               mask.mask,
+                                                                               scale);
   return {.dq = as_rows(dq), .dk = as_rows(fold_heads(dk, groups)), .dv = as_rows(fold_heads(dv, groups))};
 }
 

@@ -1,10 +1,10 @@
 #include <cmath>
 
-#include "block.hpp"
 #include "llmtrain/model/attention.hpp"
 #include "llmtrain/tensor/gradient_node.hpp"
-#include "rows.hpp"
 
+#include "block.hpp"
+#include "rows.hpp"
 
 // Shapes: b sequences, s rows of each, n query heads, k key/value heads, d head width; a row of qkv is
 // [q (n d), k (k d), v (k d)].
@@ -26,8 +26,11 @@ Views split_heads(const at::Tensor& qkv, const BlockWeights& w, const SequenceLa
 }
 
 // Rotates the first n + k heads of every row in place.
-void rotate_rows(const at::Tensor& qkv, const BlockWeights& w, const SequenceLayout& layout,
-                 const RopeTables& rope, int sign) {
+void rotate_rows(const at::Tensor& qkv,
+                 const BlockWeights& w,
+                 const SequenceLayout& layout,
+                 const RopeTables& rope,
+                 int sign) {
   if (!rope.defined()) return;
   const std::int64_t width = qkv.size(1);
   const std::int64_t pairs = w.head_dim / 2;
@@ -36,8 +39,11 @@ void rotate_rows(const at::Tensor& qkv, const BlockWeights& w, const SequenceLay
     for_rows(qkv.size(0), width, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t at = (layout.first_position + row % layout.length) * pairs;
-        kernels.rotate(pointer<T>(qkv) + row * width, w.heads + w.kv_heads, w.head_dim,
-                       pointer<Acc<T>>(rope.cosines) + at, pointer<Acc<T>>(rope.sines) + at,
+        kernels.rotate(pointer<T>(qkv) + row * width,
+                       w.heads + w.kv_heads,
+                       w.head_dim,
+                       pointer<Acc<T>>(rope.cosines) + at,
+                       pointer<Acc<T>>(rope.sines) + at,
                        static_cast<Acc<T>>(sign));
       }
     });
@@ -57,9 +63,16 @@ at::Tensor norm_heads(const at::Tensor& x, const BlockWeights& w, at::Tensor& y)
         const T* in = pointer<T>(x) + row * width;
         T* out = pointer<T>(y) + row * width;
         auto* scale = pointer<Acc<T>>(rstd) + row * heads;
-        kernels.rms_norm(in, pointer<T>(w.q_norm.weight), out, scale, w.heads, w.head_dim, w.head_dim, w.qk_eps);
-        kernels.rms_norm(in + q_width, pointer<T>(w.k_norm.weight), out + q_width, scale + w.heads, w.kv_heads,
-                         w.head_dim, w.head_dim, w.qk_eps);
+        kernels.rms_norm(
+            in, pointer<T>(w.q_norm.weight), out, scale, w.heads, w.head_dim, w.head_dim, w.qk_eps);
+        kernels.rms_norm(in + q_width,
+                         pointer<T>(w.k_norm.weight),
+                         out + q_width,
+                         scale + w.heads,
+                         w.kv_heads,
+                         w.head_dim,
+                         w.head_dim,
+                         w.qk_eps);
         std::copy(in + heads * w.head_dim, in + width, out + heads * w.head_dim);
       }
     });
@@ -68,7 +81,10 @@ at::Tensor norm_heads(const at::Tensor& x, const BlockWeights& w, at::Tensor& y)
 }
 
 // In place over the gradient of the normed heads.
-void norm_heads_backward(at::Tensor& grad, const at::Tensor& x, const at::Tensor& rstd, const BlockWeights& w) {
+void norm_heads_backward(at::Tensor& grad,
+                         const at::Tensor& x,
+                         const at::Tensor& rstd,
+                         const BlockWeights& w) {
   const std::int64_t width = x.size(1);
   const std::int64_t d = w.head_dim;
   const std::int64_t heads = w.heads + w.kv_heads;
@@ -81,12 +97,22 @@ void norm_heads_backward(at::Tensor& grad, const at::Tensor& x, const at::Tensor
         T* g = pointer<T>(grad) + row * width;
         const T* in = pointer<T>(x) + row * width;
         const auto* scale = pointer<Acc<T>>(rstd) + row * heads;
-        kernels.rms_norm_backward(g, d, in, d, pointer<T>(w.q_norm.weight), scale, g, d, dq_norm.mine(), w.heads,
-                                  d, false);
+        kernels.rms_norm_backward(
+            g, d, in, d, pointer<T>(w.q_norm.weight), scale, g, d, dq_norm.mine(), w.heads, d, false);
         g += w.heads * d;
         in += w.heads * d;
-        kernels.rms_norm_backward(g, d, in, d, pointer<T>(w.k_norm.weight), scale + w.heads, g, d,
-                                  dk_norm.mine(), w.kv_heads, d, false);
+        kernels.rms_norm_backward(g,
+                                  d,
+                                  in,
+                                  d,
+                                  pointer<T>(w.k_norm.weight),
+                                  scale + w.heads,
+                                  g,
+                                  d,
+                                  dk_norm.mine(),
+                                  w.kv_heads,
+                                  d,
+                                  false);
       }
     });
     dq_norm.add_to(pointer<Acc<T>>(w.q_norm.grad));
@@ -102,17 +128,20 @@ at::Tensor rows_of(const at::Tensor& heads) {
 void extend_with_cache(Views& views, KvCache::Layer& cache, const SequenceLayout& layout) {
   cache.keys.narrow(2, layout.first_position, layout.length).copy_(views.k);
   cache.values.narrow(2, layout.first_position, layout.length).copy_(views.v);
-  views.k = cache.keys.narrow(2, 0, layout.first_position + layout.length);            // [b, k, u, d]
-  views.v = cache.values.narrow(2, 0, layout.first_position + layout.length);          // [b, k, u, d]
+  views.k = cache.keys.narrow(2, 0, layout.first_position + layout.length);    // [b, k, u, d]
+  views.v = cache.values.narrow(2, 0, layout.first_position + layout.length);  // [b, k, u, d]
 }
 
 }  // namespace
 
-at::Tensor attention_core(const at::Tensor& qkv, const BlockWeights& w, const SequenceLayout& layout,
-                          const RopeTables& rope, KvCache::Layer* cache) {
-  const at::Tensor raw = qkv.detach();                                                 // [b s, (n + 2k) d]
-  at::Tensor rotated = raw;                                                            // [b s, (n + 2k) d]
-  at::Tensor rstd;                                                                     // [b s, n + k]
+at::Tensor attention_core(const at::Tensor& qkv,
+                          const BlockWeights& w,
+                          const SequenceLayout& layout,
+                          const RopeTables& rope,
+                          KvCache::Layer* cache) {
+  const at::Tensor raw = qkv.detach();  // [b s, (n + 2k) d]
+  at::Tensor rotated = raw;             // [b s, (n + 2k) d]
+  at::Tensor rstd;                      // [b s, n + k]
   if (w.q_norm.defined()) {
     rotated = empty_host(raw.sizes(), dtype_of(raw.scalar_type()));
     rstd = norm_heads(raw, w, rotated);
@@ -123,15 +152,16 @@ at::Tensor attention_core(const at::Tensor& qkv, const BlockWeights& w, const Se
 
   const double scale = 1.0 / std::sqrt(static_cast<double>(w.head_dim));
   const AttentionResult result = attention(views.q, views.k, views.v, true, scale);
-  at::Tensor out = rows_of(result.out).detach();                                       // [b s, n d]
+  at::Tensor out = rows_of(result.out).detach();  // [b s, n d]
   if (!wants_gradient({qkv})) return out;
 
   attach_backward(out, {qkv}, "Attention", [=, &w, &rope](const at::Tensor& dy) {
-    const at::Tensor d_out =
-        dy.contiguous().view({layout.batch, layout.length, w.heads, w.head_dim}).transpose(1, 2);  // [b, n, s, d]
+    const at::Tensor d_out = dy.contiguous()
+                                 .view({layout.batch, layout.length, w.heads, w.head_dim})
+                                 .transpose(1, 2);  // [b, n, s, d]
     const AttentionGradients grads =
         attention_backward(d_out, views.q, views.k, views.v, result, true, scale);
-    at::Tensor d_qkv = empty_host(raw.sizes(), dtype_of(raw.scalar_type()));           // [b s, (n + 2k) d]
+    at::Tensor d_qkv = empty_host(raw.sizes(), dtype_of(raw.scalar_type()));  // [b s, (n + 2k) d]
     const Views to = split_heads(d_qkv, w, layout);
     to.q.copy_(grads.dq);
     to.k.copy_(grads.dk);

@@ -20,12 +20,16 @@ BlockWeights block_weights(const FlatParameters& params, const ModelSpec& model,
           .mlp = mlp_weights(params, model, prefix + "mlp.")};
 }
 
-at::Tensor block(const at::Tensor& x, const BlockWeights& w, const SequenceLayout& layout,
-                 const RopeTables& rope, const GradientContext& context, KvCache::Layer* cache) {
-  const at::Tensor qkv = linear(norm(x, w.attention_norm), w.qkv, context);          // [b s, (n + 2k) d]
-  const at::Tensor heads = attention_core(qkv, w, layout, rope, cache);              // [b s, n d]
-  const at::Tensor middle = linear(heads, w.out, context, x);                        // [b s, h]
-  return mlp(norm(middle, w.mlp_norm), w.mlp, context, middle);                      // [b s, h]
+at::Tensor block(const at::Tensor& x,
+                 const BlockWeights& w,
+                 const SequenceLayout& layout,
+                 const RopeTables& rope,
+                 const GradientContext& context,
+                 KvCache::Layer* cache) {
+  const at::Tensor qkv = linear(norm(x, w.attention_norm), w.qkv, context);  // [b s, (n + 2k) d]
+  const at::Tensor heads = attention_core(qkv, w, layout, rope, cache);      // [b s, n d]
+  const at::Tensor middle = linear(heads, w.out, context, x);                // [b s, h]
+  return mlp(norm(middle, w.mlp_norm), w.mlp, context, middle);              // [b s, h]
 }
 
 }  // namespace llmtrain

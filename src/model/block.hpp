@@ -1,8 +1,9 @@
 #pragma once
 
-#include "linear.hpp"
 #include "llmtrain/model/kv_cache.hpp"
 #include "llmtrain/model/rope.hpp"
+
+#include "linear.hpp"
 #include "mlp.hpp"
 #include "norm.hpp"
 
@@ -14,11 +15,11 @@ struct BlockWeights {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   NormWeights attention_norm;
-  LinearWeights qkv;   // [(n + 2k) d, h]
-  WeightView q_norm;   // [d], when the model has them
-  WeightView k_norm;   // [d]
+  LinearWeights qkv;  // [(n + 2k) d, h]
+  WeightView q_norm;  // [d], when the model has them
+  WeightView k_norm;  // [d]
   double qk_eps = 1e-5;
-  LinearWeights out;   // [h, n d]
+  LinearWeights out;  // [h, n d]
   NormWeights mlp_norm;
   MlpWeights mlp;
 };
@@ -34,12 +35,19 @@ struct SequenceLayout {
 
 // x [b s, h] -> [b s, h]. With a cache layer, keys and values are added to it at first_position and
 // attention runs over everything cached; no gradient then.
-at::Tensor block(const at::Tensor& x, const BlockWeights& w, const SequenceLayout& layout,
-                 const RopeTables& rope, const GradientContext& context, KvCache::Layer* cache = nullptr);
+at::Tensor block(const at::Tensor& x,
+                 const BlockWeights& w,
+                 const SequenceLayout& layout,
+                 const RopeTables& rope,
+                 const GradientContext& context,
+                 KvCache::Layer* cache = nullptr);
 
 // The part between the projections: qk-norm, rotation, attention. qkv [b s, (n + 2k) d] -> [b s, n d].
 // Overwrites qkv unless the model has qk-norm.
-at::Tensor attention_core(const at::Tensor& qkv, const BlockWeights& w, const SequenceLayout& layout,
-                          const RopeTables& rope, KvCache::Layer* cache);
+at::Tensor attention_core(const at::Tensor& qkv,
+                          const BlockWeights& w,
+                          const SequenceLayout& layout,
+                          const RopeTables& rope,
+                          KvCache::Layer* cache);
 
 }  // namespace llmtrain

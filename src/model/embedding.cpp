@@ -3,6 +3,7 @@
 #include <ATen/ops/index_select.h>
 
 #include "llmtrain/core/check.hpp"
+
 #include "rows.hpp"
 
 // Shapes: b sequences of s tokens, h width.
@@ -12,9 +13,12 @@ namespace {
 void check_tokens(const at::Tensor& tokens, std::int64_t vocab) {
   const std::int64_t* ids = tokens.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < tokens.numel(); ++i)
-    LLMTRAIN_CHECK(ids[i] >= 0 && ids[i] < vocab,
-                   "token {} at index {} is outside the vocabulary of {}; check data against model.vocab_size",
-                   ids[i], i, vocab);
+    LLMTRAIN_CHECK(
+        ids[i] >= 0 && ids[i] < vocab,
+        "token {} at index {} is outside the vocabulary of {}; check data against model.vocab_size",
+        ids[i],
+        i,
+        vocab);
 }
 
 }  // namespace
@@ -25,22 +29,24 @@ EmbeddingWeights embedding_weights(const FlatParameters& params) {
 }
 
 at::Tensor embed(const at::Tensor& tokens, const EmbeddingWeights& w, const SequenceLayout& layout) {
-  const at::Tensor ids = tokens.contiguous().view({-1});                               // [b s]
+  const at::Tensor ids = tokens.contiguous().view({-1});  // [b s]
   check_tokens(ids, w.tokens.weight.size(0));
-  at::Tensor x = at::index_select(w.tokens.weight, 0, ids);                            // [b s, h]
+  at::Tensor x = at::index_select(w.tokens.weight, 0, ids);  // [b s, h]
   if (w.positions.defined()) {
     const at::Tensor rows = w.positions.weight.narrow(0, layout.first_position, layout.length);  // [s, h]
-    x.view({layout.batch, layout.length, -1}).add_(rows);                              // [b, s, h]
+    x.view({layout.batch, layout.length, -1}).add_(rows);                                        // [b, s, h]
   }
   return x;
 }
 
-void embed_backward(const at::Tensor& tokens, const at::Tensor& dx, const EmbeddingWeights& w,
+void embed_backward(const at::Tensor& tokens,
+                    const at::Tensor& dx,
+                    const EmbeddingWeights& w,
                     const SequenceLayout& layout) {
   const std::int64_t h = dx.size(1);
   const at::Tensor ids_tensor = tokens.contiguous();
   const std::int64_t* ids = ids_tensor.data_ptr<std::int64_t>();
-  const at::Tensor grads = dx.contiguous();                                            // [b s, h]
+  const at::Tensor grads = dx.contiguous();  // [b s, h]
   dispatch_rows(grads, [&]<class T>(T) {
     const auto& kernels = row_kernels<T>();
     auto* table = pointer<Acc<T>>(w.tokens.grad);
@@ -52,8 +58,10 @@ void embed_backward(const at::Tensor& tokens, const at::Tensor& dx, const Embedd
     for_rows(layout.length, h, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t position = begin; position < end; ++position)
         kernels.add_rows(pointer<T>(grads) + position * h,
-                         pointer<Acc<T>>(w.positions.grad) + (layout.first_position + position) * h, layout.batch,
-                         h, layout.length * h);
+                         pointer<Acc<T>>(w.positions.grad) + (layout.first_position + position) * h,
+                         layout.batch,
+                         h,
+                         layout.length * h);
     });
   });
 }

@@ -16,7 +16,9 @@ EmbeddingWeights embedding_weights(const FlatParameters& params);
 at::Tensor embed(const at::Tensor& tokens, const EmbeddingWeights& w, const SequenceLayout& layout);
 
 // Adds dx [b s, h] to the main gradients of the rows that were read.
-void embed_backward(const at::Tensor& tokens, const at::Tensor& dx, const EmbeddingWeights& w,
+void embed_backward(const at::Tensor& tokens,
+                    const at::Tensor& dx,
+                    const EmbeddingWeights& w,
                     const SequenceLayout& layout);
 
 }  // namespace llmtrain

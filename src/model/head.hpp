@@ -28,7 +28,9 @@ struct LossOptions {
 };
 
 // hidden [t, h] after the final norm, labels [t].
-HeadLoss head_loss(const at::Tensor& hidden, const at::Tensor& labels, const HeadWeights& w,
+HeadLoss head_loss(const at::Tensor& hidden,
+                   const at::Tensor& labels,
+                   const HeadWeights& w,
                    const LossOptions& options);
 
 // hidden [t, h] -> logits [t, vocab] in the accumulation type.

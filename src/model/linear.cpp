@@ -49,25 +49,27 @@ LinearWeights linear_weights(const FlatParameters& params, const std::vector<std
   return w;
 }
 
-at::Tensor linear(const at::Tensor& x, const LinearWeights& w, const GradientContext& context,
+at::Tensor linear(const at::Tensor& x,
+                  const LinearWeights& w,
+                  const GradientContext& context,
                   const at::Tensor& residual) {
   expect_shape(x, {kAnyExtent, w.in}, "input of a linear layer");
-  const at::Tensor input = x.detach();                                            // [t, in]
+  const at::Tensor input = x.detach();  // [t, in]
   const bool start = residual.defined() || !w.biases.empty();
-  at::Tensor y = residual.defined() ? residual.detach().clone() : at::Tensor();   // [t, out]
+  at::Tensor y = residual.defined() ? residual.detach().clone() : at::Tensor();  // [t, out]
   if (!y.defined()) y = empty_host({x.size(0), w.out}, dtype_of(x.scalar_type()));
   if (!w.biases.empty()) add_bias(y, w, !residual.defined());
   std::int64_t column = 0;
   for (const WeightView& part : w.weights) {
     const std::int64_t width = part.weight.size(0);
-    at::Tensor columns = y.narrow(1, column, width);                              // [t, out_i]
+    at::Tensor columns = y.narrow(1, column, width);  // [t, out_i]
     gemm(input, part.weight.t(), columns, {.beta = start ? 1.0 : 0.0});
     column += width;
   }
   if (wants_gradient({x, residual})) {
     const bool with_residual = residual.defined();
     attach_backward(y, {x, residual}, "Linear", [input, &w, &context, with_residual](const at::Tensor& dy) {
-      const at::Tensor grad = dy.contiguous();                                    // [t, out]
+      const at::Tensor grad = dy.contiguous();  // [t, out]
       context.run([grad, input, &w] { add_linear_weight_gradient(grad, input, w); });
       return std::vector<at::Tensor>{linear_input_gradient(grad, w), with_residual ? grad : at::Tensor()};
     });
@@ -76,7 +78,7 @@ at::Tensor linear(const at::Tensor& x, const LinearWeights& w, const GradientCon
 }
 
 at::Tensor linear_input_gradient(const at::Tensor& dy, const LinearWeights& w) {
-  at::Tensor dx = empty_host({dy.size(0), w.in}, dtype_of(dy.scalar_type()));     // [t, in]
+  at::Tensor dx = empty_host({dy.size(0), w.in}, dtype_of(dy.scalar_type()));  // [t, in]
   std::int64_t column = 0;
   for (const WeightView& part : w.weights) {
     const std::int64_t width = part.weight.size(0);
@@ -90,7 +92,7 @@ void add_linear_weight_gradient(const at::Tensor& dy, const at::Tensor& x, const
   std::int64_t column = 0;
   for (const WeightView& part : w.weights) {
     const std::int64_t width = part.weight.size(0);
-    at::Tensor main = part.grad;                                                  // [out_i, in] main type
+    at::Tensor main = part.grad;  // [out_i, in] main type
     gemm(dy.narrow(1, column, width).t(), x, main, {.beta = 1.0});
     column += width;
   }

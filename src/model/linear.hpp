@@ -21,7 +21,9 @@ struct LinearWeights {
 LinearWeights linear_weights(const FlatParameters& params, const std::vector<std::string>& names);
 
 // y [t, out] = x [t, in] W^T + bias (+ residual [t, out]). Backward returns dx and adds to main gradients.
-at::Tensor linear(const at::Tensor& x, const LinearWeights& w, const GradientContext& context,
+at::Tensor linear(const at::Tensor& x,
+                  const LinearWeights& w,
+                  const GradientContext& context,
                   const at::Tensor& residual = {});
 
 // dx [t, in] of y = x W^T, and nothing else.

@@ -2,13 +2,16 @@
 
 #include "llmtrain/core/division.hpp"
 #include "llmtrain/tensor/gradient_node.hpp"
+
 #include "rows.hpp"
 
 // Shapes: t tokens, h width, f feed-forward width, u = 2f when gated, else f.
 namespace llmtrain {
 namespace {
 
-bool is_gated(MlpKind kind) { return kind == MlpKind::kSwiglu || kind == MlpKind::kGeglu; }
+bool is_gated(MlpKind kind) {
+  return kind == MlpKind::kSwiglu || kind == MlpKind::kGeglu;
+}
 
 Activation activation_of(MlpKind kind) {
   switch (kind) {
@@ -52,13 +55,13 @@ void activate_backward(const at::Tensor& dy, MlpKind kind, at::Tensor& up) {
 }
 
 at::Tensor activation(const at::Tensor& x, MlpKind kind) {
-  const at::Tensor up = x.detach();                                          // [t, u]
+  const at::Tensor up = x.detach();  // [t, u]
   const std::int64_t f = is_gated(kind) ? exact_div(up.size(1), 2) : up.size(1);
-  at::Tensor y = empty_host({up.size(0), f}, dtype_of(up.scalar_type()));    // [t, f]
+  at::Tensor y = empty_host({up.size(0), f}, dtype_of(up.scalar_type()));  // [t, f]
   activate(up, kind, y);
   if (wants_gradient({x})) {
     attach_backward(y, {x}, "Activation", [up, kind](const at::Tensor& dy) {
-      at::Tensor d_up = up;                                                  // [t, u]
+      at::Tensor d_up = up;  // [t, u]
       activate_backward(dy.contiguous(), kind, d_up);
       return std::vector<at::Tensor>{d_up};
     });
@@ -76,11 +79,13 @@ MlpWeights mlp_weights(const FlatParameters& params, const ModelSpec& model, con
           .down = linear_weights(params, {prefix + "down_proj"})};
 }
 
-at::Tensor mlp(const at::Tensor& x, const MlpWeights& w, const GradientContext& context,
+at::Tensor mlp(const at::Tensor& x,
+               const MlpWeights& w,
+               const GradientContext& context,
                const at::Tensor& residual) {
-  const at::Tensor up = linear(x, w.up, context);                            // [t, u]
-  const at::Tensor active = activation(up, w.kind);                          // [t, f]
-  return linear(active, w.down, context, residual);                          // [t, h]
+  const at::Tensor up = linear(x, w.up, context);    // [t, u]
+  const at::Tensor active = activation(up, w.kind);  // [t, f]
+  return linear(active, w.down, context, residual);  // [t, h]
 }
 
 }  // namespace llmtrain

@@ -16,7 +16,9 @@ struct MlpWeights {
 MlpWeights mlp_weights(const FlatParameters& params, const ModelSpec& model, const std::string& prefix);
 
 // residual [t, h] + down(act(up(x [t, h])))
-at::Tensor mlp(const at::Tensor& x, const MlpWeights& w, const GradientContext& context,
+at::Tensor mlp(const at::Tensor& x,
+               const MlpWeights& w,
+               const GradientContext& context,
                const at::Tensor& residual);
 
 }  // namespace llmtrain

@@ -1,6 +1,7 @@
 #include "norm.hpp"
 
 #include "llmtrain/tensor/gradient_node.hpp"
+
 #include "rows.hpp"
 
 // Shapes: t tokens, h width.
@@ -9,7 +10,7 @@ namespace {
 
 struct Statistics {
   at::Tensor mean{};  // [t], layer norm only
-  at::Tensor rstd;  // [t]
+  at::Tensor rstd;    // [t]
 };
 
 Statistics normalise(const at::Tensor& x, const NormWeights& w, at::Tensor& y) {
@@ -26,17 +27,26 @@ Statistics normalise(const at::Tensor& x, const NormWeights& w, at::Tensor& y) {
     for_rows(rows, cols, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * cols;
       if (w.kind == NormKind::kRmsNorm)
-        kernels.rms_norm(in + at, pointer<T>(w.weight.weight), out + at, rstd + begin, end - begin, cols, cols,
-                         w.eps);
+        kernels.rms_norm(
+            in + at, pointer<T>(w.weight.weight), out + at, rstd + begin, end - begin, cols, cols, w.eps);
       else
-        kernels.layer_norm(in + at, pointer<T>(w.weight.weight), pointer<T>(w.bias.weight), out + at,
-                           pointer<Acc<T>>(stats.mean) + begin, rstd + begin, end - begin, cols, w.eps);
+        kernels.layer_norm(in + at,
+                           pointer<T>(w.weight.weight),
+                           pointer<T>(w.bias.weight),
+                           out + at,
+                           pointer<Acc<T>>(stats.mean) + begin,
+                           rstd + begin,
+                           end - begin,
+                           cols,
+                           w.eps);
     });
   });
   return stats;
 }
 
-at::Tensor norm_backward(const at::Tensor& dy, const at::Tensor& x, const Statistics& stats,
+at::Tensor norm_backward(const at::Tensor& dy,
+                         const at::Tensor& x,
+                         const Statistics& stats,
                          const NormWeights& w) {
   const std::int64_t rows = x.size(0);
   const std::int64_t cols = x.size(1);
@@ -49,12 +59,30 @@ at::Tensor norm_backward(const at::Tensor& dy, const at::Tensor& x, const Statis
       const std::int64_t at = begin * cols;
       const auto* rstd = pointer<Acc<T>>(stats.rstd) + begin;
       if (w.kind == NormKind::kRmsNorm)
-        kernels.rms_norm_backward(pointer<T>(dy) + at, cols, pointer<T>(x) + at, cols, pointer<T>(w.weight.weight),
-                                  rstd, pointer<T>(dx) + at, cols, dw.mine(), end - begin, cols, false);
+        kernels.rms_norm_backward(pointer<T>(dy) + at,
+                                  cols,
+                                  pointer<T>(x) + at,
+                                  cols,
+                                  pointer<T>(w.weight.weight),
+                                  rstd,
+                                  pointer<T>(dx) + at,
+                                  cols,
+                                  dw.mine(),
+                                  end - begin,
+                                  cols,
+                                  false);
       else
-        kernels.layer_norm_backward(pointer<T>(dy) + at, pointer<T>(x) + at, pointer<T>(w.weight.weight),
-                                    pointer<Acc<T>>(stats.mean) + begin, rstd, pointer<T>(dx) + at, dw.mine(),
-                                    db.mine(), end - begin, cols, false);
+        kernels.layer_norm_backward(pointer<T>(dy) + at,
+                                    pointer<T>(x) + at,
+                                    pointer<T>(w.weight.weight),
+                                    pointer<Acc<T>>(stats.mean) + begin,
+                                    rstd,
+                                    pointer<T>(dx) + at,
+                                    dw.mine(),
+                                    db.mine(),
+                                    end - begin,
+                                    cols,
+                                    false);
     });
     dw.add_to(pointer<Acc<T>>(w.weight.grad));
     if (w.kind == NormKind::kLayerNorm) db.add_to(pointer<Acc<T>>(w.bias.grad));
@@ -73,8 +101,8 @@ NormWeights norm_weights(const FlatParameters& params, const ModelSpec& model, c
 
 at::Tensor norm(const at::Tensor& x, const NormWeights& w) {
   expect_shape(x, {kAnyExtent, w.weight.weight.size(0)}, "input of a norm");
-  const at::Tensor input = x.detach().contiguous();                            // [t, h]
-  at::Tensor y = empty_host(input.sizes(), dtype_of(input.scalar_type()));     // [t, h]
+  const at::Tensor input = x.detach().contiguous();                         // [t, h]
+  at::Tensor y = empty_host(input.sizes(), dtype_of(input.scalar_type()));  // [t, h]
   const Statistics stats = normalise(input, w, y);
   if (wants_gradient({x})) {
     attach_backward(y, {x}, "Norm", [input, stats, &w](const at::Tensor& dy) {

@@ -50,8 +50,8 @@ double rope_inverse_frequency(const ModelSpec& model, std::int64_t pair) {
 
 RopeTables rope_tables(const ModelSpec& model, std::int64_t positions, DType type) {
   const std::int64_t pairs = exact_div(model.head_dim.value(), 2);
-  RopeTables tables{.cosines = empty_host({positions, pairs}, type),   // [positions, d/2]
-                    .sines = empty_host({positions, pairs}, type)};    // [positions, d/2]
+  RopeTables tables{.cosines = empty_host({positions, pairs}, type),  // [positions, d/2]
+                    .sines = empty_host({positions, pairs}, type)};   // [positions, d/2]
   if (type == DType::kFp64)
     fill<double>(model, tables);
   else

@@ -5,12 +5,13 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "block.hpp"
-#include "embedding.hpp"
-#include "head.hpp"
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/model/kv_cache.hpp"
 #include "llmtrain/tensor/gradient_node.hpp"
+
+#include "block.hpp"
+#include "embedding.hpp"
+#include "head.hpp"
 
 // Shapes: b sequences of s tokens, h width.
 namespace llmtrain {
@@ -54,23 +55,28 @@ struct Transformer::Impl {
     if (spec.position == PositionKind::kRope)
       rope = rope_tables(spec, max_positions, accumulation_type(compute));
     else
-      LLMTRAIN_CHECK(spec.max_position.value() >= max_positions, "{} learned positions for sequences of {}",
-                     spec.max_position.value(), max_positions);
+      LLMTRAIN_CHECK(spec.max_position.value() >= max_positions,
+                     "{} learned positions for sequences of {}",
+                     spec.max_position.value(),
+                     max_positions);
   }
 
   SequenceLayout layout_of(const at::Tensor& tokens, std::int64_t first_position) const {
     LLMTRAIN_CHECK(tokens.dim() == 2 && tokens.scalar_type() == at::kLong, "tokens must be [b, s] int64");
-    LLMTRAIN_CHECK(first_position + tokens.size(1) <= max_positions, "positions {} to {} of {}", first_position,
-                   first_position + tokens.size(1), max_positions);
+    LLMTRAIN_CHECK(first_position + tokens.size(1) <= max_positions,
+                   "positions {} to {} of {}",
+                   first_position,
+                   first_position + tokens.size(1),
+                   max_positions);
     return {.batch = tokens.size(0), .length = tokens.size(1), .first_position = first_position};
   }
 
   // Final hidden state, normed, without a graph. [b s, h]
   at::Tensor hidden_without_graph(const at::Tensor& tokens, const SequenceLayout& layout, KvCache* cache) {
-    at::Tensor x = embed(tokens, embedding, layout);                                   // [b s, h]
+    at::Tensor x = embed(tokens, embedding, layout);  // [b s, h]
     for (std::size_t i = 0; i < blocks.size(); ++i)
       x = block(x, blocks[i], layout, rope, context, cache ? &cache->layer(static_cast<int>(i)) : nullptr);
-    return norm(x, head.norm);                                                         // [b s, h]
+    return norm(x, head.norm);  // [b s, h]
   }
 
   ModelSpec model;
@@ -94,19 +100,20 @@ LossSums Transformer::forward(const MicroBatch& batch, double gradient_seed) {
   Impl& m = *impl_;
   const at::AutoGradMode graph(true);
   KeptPass pass{.tokens = batch.tokens, .layout = m.layout_of(batch.tokens, 0)};
-  at::Tensor x = embed(batch.tokens, m.embedding, pass.layout);                        // [b s, h]
+  at::Tensor x = embed(batch.tokens, m.embedding, pass.layout);  // [b s, h]
   for (const BlockWeights& weights : m.blocks) {
-    const at::Tensor input = leaf_of(x);                                               // [b s, h]
-    const at::Tensor output = block(input, weights, pass.layout, m.rope, m.context);   // [b s, h]
+    const at::Tensor input = leaf_of(x);                                              // [b s, h]
+    const at::Tensor output = block(input, weights, pass.layout, m.rope, m.context);  // [b s, h]
     pass.blocks.push_back({.input = input, .output = output});
     x = output;
   }
-  pass.final_norm.input = leaf_of(x);                                                  // [b s, h]
-  pass.final_norm.output = norm(pass.final_norm.input, m.head.norm);                   // [b s, h]
-  const HeadLoss loss =
-      head_loss(pass.final_norm.output.detach(), batch.labels.contiguous().view({-1}), m.head,
-                {.chunk_tokens = m.chunk, .with_gradient = true, .seed = gradient_seed});
-  pass.d_normed = loss.d_hidden;                                                       // [b s, h]
+  pass.final_norm.input = leaf_of(x);                                 // [b s, h]
+  pass.final_norm.output = norm(pass.final_norm.input, m.head.norm);  // [b s, h]
+  const HeadLoss loss = head_loss(pass.final_norm.output.detach(),
+                                  batch.labels.contiguous().view({-1}),
+                                  m.head,
+                                  {.chunk_tokens = m.chunk, .with_gradient = true, .seed = gradient_seed});
+  pass.d_normed = loss.d_hidden;  // [b s, h]
   m.kept.push_back(std::move(pass));
   return loss.sums;
 }
@@ -119,12 +126,13 @@ void Transformer::backward(const SegmentCallback& on_gradient_ready) {
   const auto ready = [&](std::size_t segment) {
     if (on_gradient_ready) on_gradient_ready(static_cast<SegmentIndex>(segment));
   };
-  at::Tensor grad = backward_through(pass.final_norm.output, pass.d_normed, pass.final_norm.input);  // [b s, h]
+  at::Tensor grad =
+      backward_through(pass.final_norm.output, pass.d_normed, pass.final_norm.input);  // [b s, h]
   pass.final_norm = {};
   pass.d_normed.reset();
   ready(m.blocks.size() + 1);
   for (std::size_t i = m.blocks.size(); i-- > 0;) {
-    grad = backward_through(pass.blocks[i].output, grad, pass.blocks[i].input);        // [b s, h]
+    grad = backward_through(pass.blocks[i].output, grad, pass.blocks[i].input);  // [b s, h]
     pass.blocks[i] = {};
     ready(i + 1);
   }
@@ -132,37 +140,44 @@ void Transformer::backward(const SegmentCallback& on_gradient_ready) {
   ready(0);
 }
 
-void Transformer::discard_kept() { impl_->kept.clear(); }
+void Transformer::discard_kept() {
+  impl_->kept.clear();
+}
 
 LossSums Transformer::evaluate(const MicroBatch& batch) {
   const at::AutoGradMode no_graph(false);
   const SequenceLayout layout = impl_->layout_of(batch.tokens, 0);
   const at::Tensor hidden = impl_->hidden_without_graph(batch.tokens, layout, nullptr);  // [b s, h]
-  return head_loss(hidden, batch.labels.contiguous().view({-1}), impl_->head, {.chunk_tokens = impl_->chunk}).sums;
+  return head_loss(hidden, batch.labels.contiguous().view({-1}), impl_->head, {.chunk_tokens = impl_->chunk})
+      .sums;
 }
 
 at::Tensor Transformer::logits(const at::Tensor& tokens) {
   const at::AutoGradMode no_graph(false);
   const SequenceLayout layout = impl_->layout_of(tokens, 0);
-  const at::Tensor hidden = impl_->hidden_without_graph(tokens, layout, nullptr);      // [b s, h]
-  return head_logits(hidden, impl_->head).view({layout.batch, layout.length, -1});     // [b, s, vocab]
+  const at::Tensor hidden = impl_->hidden_without_graph(tokens, layout, nullptr);   // [b s, h]
+  return head_logits(hidden, impl_->head).view({layout.batch, layout.length, -1});  // [b, s, vocab]
 }
 
 at::Tensor Transformer::logits(const at::Tensor& tokens, KvCache& cache) {
   const at::AutoGradMode no_graph(false);
-  LLMTRAIN_CHECK(cache.length() + tokens.size(1) <= cache.capacity(), "{} cached tokens and {} more in {} places",
-                 cache.length(), tokens.size(1), cache.capacity());
+  LLMTRAIN_CHECK(cache.length() + tokens.size(1) <= cache.capacity(),
+                 "{} cached tokens and {} more in {} places",
+                 cache.length(),
+                 tokens.size(1),
+                 cache.capacity());
   const SequenceLayout layout = impl_->layout_of(tokens, cache.length());
-  const at::Tensor hidden = impl_->hidden_without_graph(tokens, layout, &cache);       // [b n, h]
+  const at::Tensor hidden = impl_->hidden_without_graph(tokens, layout, &cache);  // [b n, h]
   cache.advance(tokens.size(1));
-  return head_logits(hidden, impl_->head).view({layout.batch, layout.length, -1});     // [b, n, vocab]
+  return head_logits(hidden, impl_->head).view({layout.batch, layout.length, -1});  // [b, n, vocab]
 }
 
 KvCache Transformer::make_cache(std::int64_t batch, std::int64_t capacity) const {
   std::vector<KvCache::Layer> layers;
   for (const BlockWeights& weights : impl_->blocks) {
     const std::vector<std::int64_t> shape = {batch, weights.kv_heads, capacity, weights.head_dim};
-    layers.push_back({.keys = zeros_host(shape, impl_->compute), .values = zeros_host(shape, impl_->compute)});
+    layers.push_back(
+        {.keys = zeros_host(shape, impl_->compute), .values = zeros_host(shape, impl_->compute)});
   }
   return KvCache(std::move(layers), capacity);
 }
@@ -171,6 +186,8 @@ void Transformer::set_weight_gradient_runner(WeightGradientRunner runner) {
   impl_->context.runner = std::move(runner);
 }
 
-int Transformer::num_segments() const { return static_cast<int>(impl_->blocks.size()) + 2; }
+int Transformer::num_segments() const {
+  return static_cast<int>(impl_->blocks.size()) + 2;
+}
 
 }  // namespace llmtrain

@@ -31,8 +31,11 @@ FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute)
     : table_(std::move(table)), compute_(compute) {
   int num_segments = 0;
   for (const ParamSpec& param : table_) {
-    LLMTRAIN_CHECK(param.segment >= num_segments - 1, "{} of segment {} comes after segment {}", param.name,
-                   param.segment, num_segments - 1);
+    LLMTRAIN_CHECK(param.segment >= num_segments - 1,
+                   "{} of segment {} comes after segment {}",
+                   param.name,
+                   param.segment,
+                   num_segments - 1);
     num_segments = std::max(num_segments, param.segment + 1);
   }
   segments_.resize(static_cast<std::size_t>(num_segments));
@@ -44,10 +47,14 @@ FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute)
   for (const ParamSpec& param : table_) {
     if (param.tied_with.empty()) continue;
     const auto holder = by_name_.find(param.tied_with);
-    LLMTRAIN_CHECK(holder != by_name_.end(), "{} is tied with {}, which is not in the table", param.name,
+    LLMTRAIN_CHECK(holder != by_name_.end(),
+                   "{} is tied with {}, which is not in the table",
+                   param.name,
                    param.tied_with);
-    LLMTRAIN_CHECK(slice(param.tied_with).spec->shape == param.shape, "{} and {} are tied but differ in shape",
-                   param.name, param.tied_with);
+    LLMTRAIN_CHECK(slice(param.tied_with).spec->shape == param.shape,
+                   "{} and {} are tied but differ in shape",
+                   param.name,
+                   param.tied_with);
     by_name_.emplace(param.name, holder->second);
   }
 }
@@ -62,16 +69,16 @@ void FlatParameters::allocate(SegmentIndex index, const std::vector<const ParamS
   }
   {
     const PoolScope scope(MemoryPool::kParameters);
-    segment.weights = zeros_host({total}, compute_);                                          // [total]
-    segment.masters = segment.weights;                                                        // [total]
+    segment.weights = zeros_host({total}, compute_);  // [total]
+    segment.masters = segment.weights;                // [total]
   }
   if (has_separate_masters()) {
     const PoolScope scope(MemoryPool::kOptimizer);
-    segment.masters = zeros_host({total}, main_type());                                       // [total]
+    segment.masters = zeros_host({total}, main_type());  // [total]
   }
   {
     const PoolScope scope(MemoryPool::kGradients);
-    segment.grads = zeros_host({total}, main_type());                                         // [total]
+    segment.grads = zeros_host({total}, main_type());  // [total]
   }
 
   for (std::size_t i = 0; i < specs.size(); ++i) {

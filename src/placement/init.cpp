@@ -38,24 +38,47 @@ double polynomial(const std::array<double, 8>& c, double x) {
 
 // AS 241 (Wichura 1988), routine PPND16. Its third branch (sqrt(-log p) > 5) lies beyond the 32-bit
 // grid: the smallest p is 2^-33, where the root is 4.79.
-constexpr std::array<double, 8> kCentreTop = {
-    3.3871328727963666080e0, 1.3314166789178437745e+2, 1.9715909503065514427e+3, 1.3731693765509461125e+4,
-    4.5921953931549871457e+4, 6.7265770927008700853e+4, 3.3430575583588128105e+4, 2.5090809287301226727e+3};
-constexpr std::array<double, 8> kCentreBottom = {
-    1.0, 4.2313330701600911252e+1, 6.8718700749205790830e+2, 5.3941960214247511077e+3,
-    2.1213794301586595867e+4, 3.9307895800092710610e+4, 2.8729085735721942674e+4, 5.2264952788528545610e+3};
-constexpr std::array<double, 8> kTailTop = {
-    1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0,
-    1.27045825245236838258e0, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4};
-constexpr std::array<double, 8> kTailBottom = {
-    1.0, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1,
-    1.48103976427480074590e-1, 1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9};
+constexpr std::array<double, 8> kCentreTop = {3.3871328727963666080e0,
+                                              1.3314166789178437745e+2,
+                                              1.9715909503065514427e+3,
+                                              1.3731693765509461125e+4,
+                                              4.5921953931549871457e+4,
+                                              6.7265770927008700853e+4,
+                                              3.3430575583588128105e+4,
+                                              2.5090809287301226727e+3};
+constexpr std::array<double, 8> kCentreBottom = {1.0,
+                                                 4.2313330701600911252e+1,
+                                                 6.8718700749205790830e+2,
+                                                 5.3941960214247511077e+3,
+                                                 2.1213794301586595867e+4,
+                                                 3.9307895800092710610e+4,
+                                                 2.8729085735721942674e+4,
+                                                 5.2264952788528545610e+3};
+constexpr std::array<double, 8> kTailTop = {1.42343711074968357734e0,
+                                            4.63033784615654529590e0,
+                                            5.76949722146069140550e0,
+                                            3.64784832476320460504e0,
+                                            1.27045825245236838258e0,
+                                            2.41780725177450611770e-1,
+                                            2.27238449892691845833e-2,
+                                            7.74545014278341407640e-4};
+constexpr std::array<double, 8> kTailBottom = {1.0,
+                                               2.05319162663775882187e0,
+                                               1.67638483018380384940e0,
+                                               6.89767334985100004550e-1,
+                                               1.48103976427480074590e-1,
+                                               1.51986665636164571966e-2,
+                                               5.47593808499534494600e-4,
+                                               1.05075007164441684324e-9};
 
 template <class T>
 void fill(const ParamSpec& param, std::uint64_t seed, std::int64_t first, std::span<T> out) {
   LLMTRAIN_CHECK(first >= 0 && first + static_cast<std::int64_t>(out.size()) <= param.numel(),
-                 "slice [{}, {}) of {} with {} elements", first, first + static_cast<std::int64_t>(out.size()),
-                 param.name, param.numel());
+                 "slice [{}, {}) of {} with {} elements",
+                 first,
+                 first + static_cast<std::int64_t>(out.size()),
+                 param.name,
+                 param.numel());
   if (param.init != InitRule::kNormal) {
     std::fill(out.begin(), out.end(), param.init == InitRule::kOnes ? T(1) : T(0));
     return;

@@ -35,7 +35,10 @@ class TableBuilder {
     matrix("model.embed_tokens.weight", model_.vocab_size, model_.hidden_size, Cut::kColumn, model_.init_std);
     table_.back().decay = decay_embeddings_;
     if (model_.position != PositionKind::kLearned) return;
-    matrix("model.position_embeddings.weight", model_.max_position.value(), model_.hidden_size, Cut::kNone,
+    matrix("model.position_embeddings.weight",
+           model_.max_position.value(),
+           model_.hidden_size,
+           Cut::kNone,
            model_.init_std);
     table_.back().decay = decay_embeddings_;
   }
@@ -90,7 +93,8 @@ class TableBuilder {
   }
 
   void matrix(std::string name, std::int64_t out, std::int64_t in, Cut cut, double std) {
-    ParamSpec param{.name = std::move(name), .shape = {out, in}, .init_std = std, .decay = true, .segment = segment_};
+    ParamSpec param{
+        .name = std::move(name), .shape = {out, in}, .init_std = std, .decay = true, .segment = segment_};
     if (cut != Cut::kNone) param.cut_dim = cut == Cut::kColumn ? 0 : 1;
     table_.push_back(std::move(param));
   }
@@ -122,8 +126,9 @@ class TableBuilder {
 }  // namespace
 
 std::vector<ParamSpec> parameter_table(const ModelSpec& model, bool decay_embeddings) {
-  LLMTRAIN_CHECK(model.num_kv_heads && model.head_dim && model.ffn_hidden_size,
-                 "parameter_table needs a resolved model: num_kv_heads, head_dim and ffn_hidden_size are set by job");
+  LLMTRAIN_CHECK(
+      model.num_kv_heads && model.head_dim && model.ffn_hidden_size,
+      "parameter_table needs a resolved model: num_kv_heads, head_dim and ffn_hidden_size are set by job");
   LLMTRAIN_CHECK(model.position != PositionKind::kLearned || model.max_position,
                  "parameter_table needs a resolved model: max_position sizes the learned position table");
   return TableBuilder(model, decay_embeddings).build();

@@ -30,7 +30,10 @@ class ClosureNode final : public torch::autograd::Node {
     const at::Tensor grad = std::move(grads[0]);
     grads.clear();
     variable_list result = backward_(grad);
-    LLMTRAIN_CHECK(result.size() == num_inputs_, "{} made {} gradients for {} inputs", name_, result.size(),
+    LLMTRAIN_CHECK(result.size() == num_inputs_,
+                   "{} made {} gradients for {} inputs",
+                   name_,
+                   result.size(),
                    num_inputs_);
     return result;
   }
@@ -49,7 +52,9 @@ bool wants_gradient(const std::vector<at::Tensor>& inputs) {
   return false;
 }
 
-void attach_backward(at::Tensor& output, std::vector<at::Tensor> inputs, const char* name,
+void attach_backward(at::Tensor& output,
+                     std::vector<at::Tensor> inputs,
+                     const char* name,
                      BackwardClosure backward) {
   if (!wants_gradient(inputs)) return;
   auto node = c10::make_intrusive<ClosureNode>(name, inputs.size(), std::move(backward));
@@ -61,7 +66,9 @@ void attach_backward(at::Tensor& output, std::vector<at::Tensor> inputs, const c
   torch::autograd::set_history(output, node);
 }
 
-at::Tensor leaf_of(const at::Tensor& x) { return x.detach().requires_grad_(true); }
+at::Tensor leaf_of(const at::Tensor& x) {
+  return x.detach().requires_grad_(true);
+}
 
 at::Tensor backward_through(const at::Tensor& output, const at::Tensor& grad_output, const at::Tensor& leaf) {
   return torch::autograd::grad({output}, {leaf}, {grad_output})[0];

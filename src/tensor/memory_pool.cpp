@@ -1,12 +1,12 @@
 #include "llmtrain/tensor/memory_pool.hpp"
 
-#include <malloc.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
+
+#include <malloc.h>
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -30,7 +30,8 @@ struct Counter {
   PoolUsage usage() const { return {.live_bytes = live, .peak_bytes = peak, .allocations = allocations}; }
 };
 
-// One per process, as the allocator is: libtorch frees through it until the very end, so it is never destroyed.
+// One per process, as the allocator is: libtorch frees through it until the very end, so it is never
+// destroyed.
 struct Counters {
   std::array<Counter, kNumMemoryPools> pools;
   Counter total;
@@ -71,13 +72,19 @@ class CountingAllocator final : public c10::Allocator {
     return {data, data, &free_block, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
 };
 
 }  // namespace
 
-PoolScope::PoolScope(MemoryPool pool) : outer_(current_pool) { current_pool = pool; }
-PoolScope::~PoolScope() { current_pool = outer_; }
+PoolScope::PoolScope(MemoryPool pool) : outer_(current_pool) {
+  current_pool = pool;
+}
+PoolScope::~PoolScope() {
+  current_pool = outer_;
+}
 
 void install_host_memory_counter() {
   static std::once_flag once;
@@ -91,9 +98,13 @@ void install_host_memory_counter() {
   });
 }
 
-PoolUsage host_memory(MemoryPool pool) { return counters().pools[static_cast<std::size_t>(pool)].usage(); }
+PoolUsage host_memory(MemoryPool pool) {
+  return counters().pools[static_cast<std::size_t>(pool)].usage();
+}
 
-PoolUsage host_memory_total() { return counters().total.usage(); }
+PoolUsage host_memory_total() {
+  return counters().total.usage();
+}
 
 void reset_host_memory_peaks() {
   for (Counter& pool : counters().pools) pool.peak = pool.live.load();

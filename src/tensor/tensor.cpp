@@ -38,7 +38,9 @@ at::Tensor zeros_host(at::IntArrayRef sizes, DType dtype) {
   return at::zeros(sizes, at::TensorOptions().dtype(scalar_type(dtype)).device(at::kCPU));
 }
 
-void expect_shape(const at::Tensor& tensor, std::initializer_list<std::int64_t> shape, std::string_view what) {
+void expect_shape(const at::Tensor& tensor,
+                  std::initializer_list<std::int64_t> shape,
+                  std::string_view what) {
   LLMTRAIN_CHECK(tensor.defined(), "{} is not there", what);
   bool equal = tensor.dim() == static_cast<std::int64_t>(shape.size());
   std::int64_t dim = 0;
@@ -46,7 +48,10 @@ void expect_shape(const at::Tensor& tensor, std::initializer_list<std::int64_t> 
     equal = equal && (extent == kAnyExtent || tensor.size(dim) == extent);
     ++dim;
   }
-  LLMTRAIN_CHECK(equal, "{} has shape [{}], expected [{}] (-1 = any)", what, fmt::join(tensor.sizes(), ", "),
+  LLMTRAIN_CHECK(equal,
+                 "{} has shape [{}], expected [{}] (-1 = any)",
+                 what,
+                 fmt::join(tensor.sizes(), ", "),
                  fmt::join(shape, ", "));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "llmtrain/core/philox.hpp"
+
 #include "tests/support/catch.hpp"
 
 using namespace llmtrain;
@@ -29,19 +30,30 @@ std::vector<float> numbers(std::size_t n, float spread, std::uint64_t seed = 3) 
   return values;
 }
 
-float widen(Bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
+float widen(Bf16 x) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
+}
 
 }  // namespace
 
 TEST_CASE("row kernels: bf16 rounds to nearest even and keeps NaN and infinity", "[kernels]") {
   const float inf = std::numeric_limits<float>::infinity();
-  const std::vector<float> in = {1.0f, 1.00390625f, 1.01171875f, -3.14159f, inf, -inf, 3.4e38f, std::nanf(""), 0.0f,
-                                 std::bit_cast<float>(0x7F800001u), std::bit_cast<float>(0x7FFFFFFFu)};
+  const std::vector<float> in = {1.0f,
+                                 1.00390625f,
+                                 1.01171875f,
+                                 -3.14159f,
+                                 inf,
+                                 -inf,
+                                 3.4e38f,
+                                 std::nanf(""),
+                                 0.0f,
+                                 std::bit_cast<float>(0x7F800001u),
+                                 std::bit_cast<float>(0x7FFFFFFFu)};
   std::vector<Bf16> out(in.size());
   row_kernels<Bf16>().from_acc(in.data(), out.data(), static_cast<std::int64_t>(in.size()));
   CHECK(widen(out[0]) == 1.0f);
-  CHECK(widen(out[1]) == 1.0f);          // halfway, to even
-  CHECK(widen(out[2]) == 1.015625f);     // halfway, to even
+  CHECK(widen(out[1]) == 1.0f);       // halfway, to even
+  CHECK(widen(out[2]) == 1.015625f);  // halfway, to even
   CHECK(widen(out[3]) == -3.140625f);
   CHECK(widen(out[4]) == inf);
   CHECK(widen(out[5]) == -inf);
@@ -124,12 +136,21 @@ TEST_CASE("row kernels: every instruction set computes what plain code computes"
   for (const RowKernels<float>* kernels : {&row_kernels<float>(), &kernels_baseline::kFloatKernels}) {
     std::vector<float> y(n), dx(n), dw(n, 0.0f), mean(5), rstd(5), db(n, 0.0f);
     kernels->layer_norm(x.data(), w.data(), dy.data(), y.data(), mean.data(), rstd.data(), rows, cols, 1e-5);
-    kernels->layer_norm_backward(dy.data(), x.data(), w.data(), mean.data(), rstd.data(), dx.data(), dw.data(),
-                                 db.data(), rows, cols, false);
+    kernels->layer_norm_backward(dy.data(),
+                                 x.data(),
+                                 w.data(),
+                                 mean.data(),
+                                 rstd.data(),
+                                 dx.data(),
+                                 dw.data(),
+                                 db.data(),
+                                 rows,
+                                 cols,
+                                 false);
     for (const auto& part : {y, dx, dw, db}) results.push_back(part);
     kernels->rms_norm(x.data(), w.data(), y.data(), rstd.data(), rows, cols, cols, 1e-5);
-    kernels->rms_norm_backward(dy.data(), cols, x.data(), cols, w.data(), rstd.data(), dx.data(), cols, dw.data(),
-                               rows, cols, true);
+    kernels->rms_norm_backward(
+        dy.data(), cols, x.data(), cols, w.data(), rstd.data(), dx.data(), cols, dw.data(), rows, cols, true);
     for (const auto& part : {y, dx, dw}) results.push_back(part);
     std::vector<float> rotated = x;
     kernels->rotate(rotated.data(), 4, 32, w.data(), dy.data(), -1.0f);

@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "llmtrain/tensor/gradient_node.hpp"
+
 #include "tests/support/catch.hpp"
 
 using namespace llmtrain;
@@ -31,7 +32,8 @@ Inputs inputs(const Case& c, at::ScalarType type) {
   const auto make = [&](std::int64_t heads, std::int64_t rows) {
     return at::randn({2, rows, heads, c.width}, options).to(type).transpose(1, 2);
   };
-  return {make(c.heads, c.queries), make(c.kv_heads, c.keys), make(c.kv_heads, c.keys), make(c.heads, c.queries)};
+  return {
+      make(c.heads, c.queries), make(c.kv_heads, c.keys), make(c.kv_heads, c.keys), make(c.heads, c.queries)};
 }
 
 struct Dense {
@@ -55,9 +57,14 @@ double error(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 
-const std::vector<Case> kCases = {{4, 4, 9, 9, 8, true},    {4, 2, 9, 9, 8, true},   {6, 1, 33, 33, 16, true},
-                                  {4, 2, 1, 13, 8, true},   {4, 2, 5, 13, 8, true},  {4, 4, 7, 11, 8, false},
-                                  {2, 2, 130, 130, 64, true}, {3, 3, 65, 65, 20, true}};
+const std::vector<Case> kCases = {{4, 4, 9, 9, 8, true},
+                                  {4, 2, 9, 9, 8, true},
+                                  {6, 1, 33, 33, 16, true},
+                                  {4, 2, 1, 13, 8, true},
+                                  {4, 2, 5, 13, 8, true},
+                                  {4, 4, 7, 11, 8, false},
+                                  {2, 2, 130, 130, 64, true},
+                                  {3, 3, 65, 65, 20, true}};
 
 }  // namespace
 
@@ -105,8 +112,8 @@ TEST_CASE("attention: backward with the merged result gives each key block its s
   at::Tensor dq = at::zeros_like(expected.dq);
   for (const std::int64_t first : {0, 7}) {
     const std::int64_t count = first == 0 ? 7 : 5;
-    const AttentionGradients part = attention_backward(in.d_out, in.q, in.k.narrow(2, first, count),
-                                                       in.v.narrow(2, first, count), whole, false, 0.3);
+    const AttentionGradients part = attention_backward(
+        in.d_out, in.q, in.k.narrow(2, first, count), in.v.narrow(2, first, count), whole, false, 0.3);
     dq += part.dq;
     CHECK(error(part.dk, expected.dk.narrow(2, first, count)) < 1e-13);
     CHECK(error(part.dv, expected.dv.narrow(2, first, count)) < 1e-13);

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "llmtrain/tensor/tensor.hpp"
+
 #include "tests/model/model_fixture.hpp"
 #include "tests/model/tiny_models.hpp"
 #include "tests/support/catch.hpp"
@@ -10,7 +11,8 @@ using namespace llmtrain::test;
 
 namespace {
 
-double loss_at(TestModel& model, const MicroBatch& batch, const ParamSlice& slice, std::int64_t index, double step) {
+double loss_at(
+    TestModel& model, const MicroBatch& batch, const ParamSlice& slice, std::int64_t index, double step) {
   double* const value = slice.master.data_ptr<double>() + index;
   const double before = *value;
   *value = before + step;

@@ -9,7 +9,10 @@
 // A model with storage, random weights in every parameter (norms and biases too) and random batches.
 namespace llmtrain::test {
 
-inline MicroBatch random_batch(std::int64_t batch, std::int64_t length, std::int64_t vocab, std::uint64_t seed = 7) {
+inline MicroBatch random_batch(std::int64_t batch,
+                               std::int64_t length,
+                               std::int64_t vocab,
+                               std::uint64_t seed = 7) {
   MicroBatch result{.tokens = at::Tensor(), .labels = at::Tensor()};
   result.tokens = zeros_host({batch, length}, DType::kFp64).to(at::kLong);
   result.labels = result.tokens.clone();

@@ -62,8 +62,11 @@ inline ModelSpec tiny_qwen3() {
 
 inline ModelSpec tiny_llama3() {
   ModelSpec m = tiny_mistral();
-  m.rope_scaling = {.type = RopeScalingKind::kLlama3, .factor = 8.0, .low_freq_factor = 1.0,
-                    .high_freq_factor = 4.0, .original_max_position = 8};
+  m.rope_scaling = {.type = RopeScalingKind::kLlama3,
+                    .factor = 8.0,
+                    .low_freq_factor = 1.0,
+                    .high_freq_factor = 4.0,
+                    .original_max_position = 8};
   return m;
 }
 
@@ -88,8 +91,14 @@ struct NamedModel {
 };
 
 inline std::vector<NamedModel> tiny_models() {
-  return {{"llama", tiny_llama()}, {"gpt2", tiny_gpt2()},     {"mistral", tiny_mistral()}, {"qwen2", tiny_qwen2()},
-          {"qwen3", tiny_qwen3()}, {"llama3", tiny_llama3()}, {"geglu", tiny_geglu()},     {"gelu", tiny_gelu()}};
+  return {{"llama", tiny_llama()},
+          {"gpt2", tiny_gpt2()},
+          {"mistral", tiny_mistral()},
+          {"qwen2", tiny_qwen2()},
+          {"qwen3", tiny_qwen3()},
+          {"llama3", tiny_llama3()},
+          {"geglu", tiny_geglu()},
+          {"gelu", tiny_gelu()}};
 }
 
 }  // namespace llmtrain::test

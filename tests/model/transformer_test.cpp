@@ -6,6 +6,7 @@
 
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/model/kv_cache.hpp"
+
 #include "tests/model/model_fixture.hpp"
 #include "tests/model/tiny_models.hpp"
 #include "tests/support/catch.hpp"
@@ -23,8 +24,9 @@ double difference(const at::Tensor& a, const at::Tensor& b) {
 double gradient_difference(const FlatParameters& a, const FlatParameters& b) {
   double worst = 0.0;
   for (int i = 0; i < a.num_segments(); ++i)
-    worst = std::max(worst, difference(a.segment(i).grads, b.segment(i).grads) /
-                                a.segment(i).grads.abs().max().to(at::kDouble).item<double>());
+    worst = std::max(worst,
+                     difference(a.segment(i).grads, b.segment(i).grads) /
+                         a.segment(i).grads.abs().max().to(at::kDouble).item<double>());
   return worst;
 }
 
@@ -132,8 +134,10 @@ TEST_CASE("model: a bf16 weight gradient keeps fp32 digits", "[model]") {
   TestModel model(tiny_llama(), DType::kBf16);
   model.transformer.forward(random_batch(4, 8, 37), 1.0);
   model.transformer.backward();
-  for (const char* name : {"model.layers.0.mlp.up_proj.weight", "model.layers.1.self_attn.q_proj.weight",
-                           "lm_head.weight", "model.norm.weight"}) {
+  for (const char* name : {"model.layers.0.mlp.up_proj.weight",
+                           "model.layers.1.self_attn.q_proj.weight",
+                           "lm_head.weight",
+                           "model.norm.weight"}) {
     INFO(name);
     const at::Tensor grad = model.params.slice(name).grad;
     const at::Tensor rounded = grad.to(at::kBFloat16).to(at::kFloat);
@@ -178,7 +182,8 @@ TEST_CASE("model: weight gradients can be kept and run later", "[model]") {
   now.transformer.backward();
   TestModel later(tiny_gpt2(), DType::kFp64);
   std::vector<std::function<void()>> kept;
-  later.transformer.set_weight_gradient_runner([&](std::function<void()> run) { kept.push_back(std::move(run)); });
+  later.transformer.set_weight_gradient_runner(
+      [&](std::function<void()> run) { kept.push_back(std::move(run)); });
   later.transformer.forward(batch, 1.0);
   later.transformer.backward();
   CHECK(kept.size() == 8);  // four linear layers in each of two blocks
@@ -243,7 +248,8 @@ TEST_CASE("model: a token or label outside the vocabulary is refused by name", "
   TestModel model(tiny_llama(), DType::kFp32);
   MicroBatch batch = random_batch(1, 4, 37);
   batch.tokens.fill_(37);
-  CHECK_THROWS_WITH(model.transformer.forward(batch, 1.0), Catch::Contains("token 37") && Catch::Contains("37"));
+  CHECK_THROWS_WITH(model.transformer.forward(batch, 1.0),
+                    Catch::Contains("token 37") && Catch::Contains("37"));
   batch = random_batch(1, 4, 37);
   batch.labels.fill_(-1);
   CHECK_THROWS_WITH(model.transformer.forward(batch, 1.0), Catch::Contains("label -1"));

@@ -16,7 +16,10 @@ using namespace llmtrain::test;
 
 namespace {
 
-void write_npy(const std::filesystem::path& path, const void* data, std::size_t bytes, const char* type,
+void write_npy(const std::filesystem::path& path,
+               const void* data,
+               std::size_t bytes,
+               const char* type,
                const std::vector<std::int64_t>& shape) {
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (", type);
   for (const std::int64_t extent : shape) header += fmt::format("{},", extent);
@@ -32,7 +35,9 @@ void write_npy(const std::filesystem::path& path, const void* data, std::size_t 
   if (!file) throw std::runtime_error("cannot write " + path.string());
 }
 
-void write_npy(const std::filesystem::path& path, const at::Tensor& tensor, const std::vector<std::int64_t>& shape) {
+void write_npy(const std::filesystem::path& path,
+               const at::Tensor& tensor,
+               const std::vector<std::int64_t>& shape) {
   const at::Tensor whole = tensor.contiguous();
   const char* type = whole.scalar_type() == at::kLong ? "<i8" : "<f4";
   write_npy(path, whole.data_ptr(), whole.nbytes(), type, shape);
@@ -55,9 +60,13 @@ std::string rope_json(const ModelSpec& m) {
     text += fmt::format(", \"rope_type\": \"linear\", \"factor\": {:.1f}", s.factor);
   if (s.type == RopeScalingKind::kLlama3)
     text += fmt::format(
-        ", \"rope_type\": \"llama3\", \"factor\": {:.1f}, \"low_freq_factor\": {:.1f}, \"high_freq_factor\": {:.1f}, "
+        ", \"rope_type\": \"llama3\", \"factor\": {:.1f}, \"low_freq_factor\": {:.1f}, \"high_freq_factor\": "
+        "{:.1f}, "
         "\"original_max_position_embeddings\": {}",
-        s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_position);
+        s.factor,
+        s.low_freq_factor,
+        s.high_freq_factor,
+        s.original_max_position);
   return "{" + text + "}";
 }
 
@@ -67,9 +76,22 @@ void write_meta(const std::filesystem::path& path, const ModelSpec& m, double lo
       R"({{"family": "{}", "vocab_size": {}, "hidden_size": {}, "num_layers": {}, "num_heads": {}, "num_kv_heads": {},
  "head_dim": {}, "ffn_hidden_size": {}, "max_position": {}, "norm_eps": {}, "activation": "{}", "rope": {},
  "qkv_bias": {}, "mlp_bias": {}, "tie_embeddings": {}, "mean_loss": {:.9g}}})",
-      kFamilies[static_cast<int>(m.family)], m.vocab_size, m.hidden_size, m.num_layers, m.num_heads, *m.num_kv_heads,
-      *m.head_dim, *m.ffn_hidden_size, *m.max_position, m.norm_eps, activation_name(m.mlp), rope_json(m), m.qkv_bias,
-      m.mlp_bias, m.tie_embeddings, loss);
+      kFamilies[static_cast<int>(m.family)],
+      m.vocab_size,
+      m.hidden_size,
+      m.num_layers,
+      m.num_heads,
+      *m.num_kv_heads,
+      *m.head_dim,
+      *m.ffn_hidden_size,
+      *m.max_position,
+      m.norm_eps,
+      activation_name(m.mlp),
+      rope_json(m),
+      m.qkv_bias,
+      m.mlp_bias,
+      m.tie_embeddings,
+      loss);
 }
 
 void dump(const std::filesystem::path& dir, const ModelSpec& spec) {

@@ -2,6 +2,7 @@
 
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/placement/init.hpp"
+
 #include "tests/model/tiny_models.hpp"
 #include "tests/support/catch.hpp"
 
@@ -10,11 +11,14 @@ using namespace llmtrain::test;
 
 namespace {
 
-bool aligned(const at::Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % 64 == 0; }
+bool aligned(const at::Tensor& tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % 64 == 0;
+}
 
 }  // namespace
 
-TEST_CASE("flat parameters: every view is 64-byte aligned and lies at one offset in all buffers", "[parallel]") {
+TEST_CASE("flat parameters: every view is 64-byte aligned and lies at one offset in all buffers",
+          "[parallel]") {
   for (const DType compute : {DType::kBf16, DType::kFp32, DType::kFp64}) {
     const FlatParameters params(parameter_table(tiny_gpt2()), compute);
     CHECK(params.num_segments() == 4);
@@ -36,7 +40,8 @@ TEST_CASE("flat parameters: every view is 64-byte aligned and lies at one offset
   }
 }
 
-TEST_CASE("flat parameters: initialize gives each parameter its own values and leaves gaps zero", "[parallel]") {
+TEST_CASE("flat parameters: initialize gives each parameter its own values and leaves gaps zero",
+          "[parallel]") {
   FlatParameters params(parameter_table(tiny_gpt2()), DType::kFp32);
   params.initialize(42);
   for (int i = 0; i < params.num_segments(); ++i) {
@@ -83,14 +88,16 @@ TEST_CASE("flat parameters: no fused view over padding, unknown names or other w
   CHECK_FALSE(params.fused_view({prefix + "q_proj.bias", prefix + "k_proj.bias"}).defined());
   CHECK_FALSE(params.fused_view({prefix + "q_proj.weight", prefix + "absent.weight"}).defined());
   CHECK_FALSE(params.fused_view({prefix + "q_proj.weight", prefix + "v_proj.weight"}).defined());
-  CHECK_FALSE(params.fused_view({"model.layers.0.mlp.up_proj.weight", "model.layers.1.mlp.up_proj.weight"}).defined());
+  CHECK_FALSE(params.fused_view({"model.layers.0.mlp.up_proj.weight", "model.layers.1.mlp.up_proj.weight"})
+                  .defined());
   CHECK_FALSE(params.view("absent").defined());
   CHECK_THROWS_AS(params.slice("absent"), CheckFailure);
 }
 
 TEST_CASE("flat parameters: a tied head is the embedding", "[parallel]") {
   const FlatParameters params(parameter_table(tiny_qwen2()), DType::kFp32);
-  CHECK(params.view("lm_head.weight").weight.data_ptr() == params.view("model.embed_tokens.weight").weight.data_ptr());
+  CHECK(params.view("lm_head.weight").weight.data_ptr() ==
+        params.view("model.embed_tokens.weight").weight.data_ptr());
   CHECK(params.segment(3).slices.size() == 1);
   std::int64_t held = 0;
   for (int i = 0; i < params.num_segments(); ++i)
@@ -110,7 +117,8 @@ TEST_CASE("flat parameters: zero_grad clears one segment", "[parallel]") {
   CHECK_THROWS_AS(params.zero_grad(4), CheckFailure);
 }
 
-TEST_CASE("flat parameters: a table that repeats a name, runs backwards or ties to nothing is refused", "[parallel]") {
+TEST_CASE("flat parameters: a table that repeats a name, runs backwards or ties to nothing is refused",
+          "[parallel]") {
   auto table = parameter_table(tiny_llama());
   auto twice = table;
   twice.push_back(twice.back());

@@ -4,13 +4,15 @@
 #include <vector>
 
 #include "llmtrain/core/check.hpp"
+
 #include "tests/support/catch.hpp"
 
 using namespace llmtrain;
 
 namespace {
 
-const ParamSpec kEmbedding{.name = "model.embed_tokens.weight", .shape = {100'000, 100'000}, .init_std = 0.02};
+const ParamSpec kEmbedding{
+    .name = "model.embed_tokens.weight", .shape = {100'000, 100'000}, .init_std = 0.02};
 
 template <class T>
 std::vector<T> slice(const ParamSpec& param, std::uint64_t seed, std::int64_t first, std::int64_t count) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "llmtrain/core/check.hpp"
+
 #include "tests/placement/model_specs.hpp"
 #include "tests/support/catch.hpp"
 
@@ -14,7 +15,8 @@ using namespace llmtrain::test;
 namespace {
 
 const ParamSpec& find(const std::vector<ParamSpec>& table, const std::string& name) {
-  const auto found = std::find_if(table.begin(), table.end(), [&](const ParamSpec& p) { return p.name == name; });
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const ParamSpec& p) { return p.name == name; });
   INFO("parameter " << name);
   REQUIRE(found != table.end());
   return *found;
@@ -40,34 +42,44 @@ TEST_CASE("parameter table: sizes of published models are theirs", "[placement]"
 TEST_CASE("parameter table: names are those of Hugging Face's llama, in segment order", "[placement]") {
   const auto table = parameter_table(llama3_8b());
   CHECK(names_of(table, 0) == std::vector<std::string>{"model.embed_tokens.weight"});
-  CHECK(names_of(table, 8) ==
-        std::vector<std::string>{"model.layers.7.input_layernorm.weight", "model.layers.7.self_attn.q_proj.weight",
-                                 "model.layers.7.self_attn.k_proj.weight", "model.layers.7.self_attn.v_proj.weight",
-                                 "model.layers.7.self_attn.o_proj.weight",
-                                 "model.layers.7.post_attention_layernorm.weight",
-                                 "model.layers.7.mlp.gate_proj.weight", "model.layers.7.mlp.up_proj.weight",
-                                 "model.layers.7.mlp.down_proj.weight"});
+  CHECK(names_of(table, 8) == std::vector<std::string>{"model.layers.7.input_layernorm.weight",
+                                                       "model.layers.7.self_attn.q_proj.weight",
+                                                       "model.layers.7.self_attn.k_proj.weight",
+                                                       "model.layers.7.self_attn.v_proj.weight",
+                                                       "model.layers.7.self_attn.o_proj.weight",
+                                                       "model.layers.7.post_attention_layernorm.weight",
+                                                       "model.layers.7.mlp.gate_proj.weight",
+                                                       "model.layers.7.mlp.up_proj.weight",
+                                                       "model.layers.7.mlp.down_proj.weight"});
   CHECK(names_of(table, 33) == std::vector<std::string>{"model.norm.weight", "lm_head.weight"});
   std::set<std::string> unique;
   for (const ParamSpec& param : table) CHECK(unique.insert(param.name).second);
-  CHECK(std::is_sorted(table.begin(), table.end(),
-                       [](const ParamSpec& a, const ParamSpec& b) { return a.segment < b.segment; }));
+  CHECK(std::is_sorted(table.begin(), table.end(), [](const ParamSpec& a, const ParamSpec& b) {
+    return a.segment < b.segment;
+  }));
 }
 
-TEST_CASE("parameter table: biases, qk-norms and learned positions are listed where the model has them", "[placement]") {
+TEST_CASE("parameter table: biases, qk-norms and learned positions are listed where the model has them",
+          "[placement]") {
   const auto gpt2 = parameter_table(gpt2_124m());
   CHECK(names_of(gpt2, 0) ==
         std::vector<std::string>{"model.embed_tokens.weight", "model.position_embeddings.weight"});
-  CHECK(names_of(gpt2, 1) ==
-        std::vector<std::string>{
-            "model.layers.0.input_layernorm.weight", "model.layers.0.input_layernorm.bias",
-            "model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.k_proj.weight",
-            "model.layers.0.self_attn.v_proj.weight", "model.layers.0.self_attn.q_proj.bias",
-            "model.layers.0.self_attn.k_proj.bias", "model.layers.0.self_attn.v_proj.bias",
-            "model.layers.0.self_attn.o_proj.weight", "model.layers.0.self_attn.o_proj.bias",
-            "model.layers.0.post_attention_layernorm.weight", "model.layers.0.post_attention_layernorm.bias",
-            "model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.up_proj.bias",
-            "model.layers.0.mlp.down_proj.weight", "model.layers.0.mlp.down_proj.bias"});
+  CHECK(names_of(gpt2, 1) == std::vector<std::string>{"model.layers.0.input_layernorm.weight",
+                                                      "model.layers.0.input_layernorm.bias",
+                                                      "model.layers.0.self_attn.q_proj.weight",
+                                                      "model.layers.0.self_attn.k_proj.weight",
+                                                      "model.layers.0.self_attn.v_proj.weight",
+                                                      "model.layers.0.self_attn.q_proj.bias",
+                                                      "model.layers.0.self_attn.k_proj.bias",
+                                                      "model.layers.0.self_attn.v_proj.bias",
+                                                      "model.layers.0.self_attn.o_proj.weight",
+                                                      "model.layers.0.self_attn.o_proj.bias",
+                                                      "model.layers.0.post_attention_layernorm.weight",
+                                                      "model.layers.0.post_attention_layernorm.bias",
+                                                      "model.layers.0.mlp.up_proj.weight",
+                                                      "model.layers.0.mlp.up_proj.bias",
+                                                      "model.layers.0.mlp.down_proj.weight",
+                                                      "model.layers.0.mlp.down_proj.bias"});
   const auto qwen3 = parameter_table(qwen3_06b());
   CHECK(find(qwen3, "model.layers.3.self_attn.q_norm.weight").shape == std::vector<std::int64_t>{128});
   CHECK(find(qwen3, "model.layers.3.self_attn.k_proj.weight").shape == std::vector<std::int64_t>{1024, 1024});
@@ -106,7 +118,8 @@ TEST_CASE("parameter table: projections into the residual stream start smaller",
 TEST_CASE("parameter table: tensor-parallel cuts go by output, then by input", "[placement]") {
   const auto table = parameter_table(gpt2_124m());
   const std::string layer = "model.layers.5.";
-  for (const char* name : {"self_attn.q_proj.weight", "self_attn.v_proj.bias", "mlp.up_proj.weight", "mlp.up_proj.bias"})
+  for (const char* name :
+       {"self_attn.q_proj.weight", "self_attn.v_proj.bias", "mlp.up_proj.weight", "mlp.up_proj.bias"})
     CHECK(find(table, layer + name).cut_dim == 0);
   for (const char* name : {"self_attn.o_proj.weight", "mlp.down_proj.weight"})
     CHECK(find(table, layer + name).cut_dim == 1);

@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "llmtrain/core/check.hpp"
+
 #include "tests/support/catch.hpp"
 
 using namespace llmtrain;
@@ -26,8 +27,10 @@ TEST_CASE("gemm: every mix of types, transposes and scales equals fp64", "[tenso
     at::ScalarType out;
     double tolerance;
   };
-  for (const Mix mix : {Mix{at::kDouble, at::kDouble, 1e-12}, Mix{at::kFloat, at::kFloat, 2e-5},
-                        Mix{at::kBFloat16, at::kFloat, 2e-5}, Mix{at::kBFloat16, at::kBFloat16, 0.3}}) {
+  for (const Mix mix : {Mix{at::kDouble, at::kDouble, 1e-12},
+                        Mix{at::kFloat, at::kFloat, 2e-5},
+                        Mix{at::kBFloat16, at::kFloat, 2e-5},
+                        Mix{at::kBFloat16, at::kBFloat16, 0.3}}) {
     for (const bool transposed : {false, true}) {
       const at::Tensor a = transposed ? random(33, 17, mix.in).t() : random(17, 33, mix.in);
       const at::Tensor b = transposed ? random(9, 33, mix.in).t() : random(33, 9, mix.in);

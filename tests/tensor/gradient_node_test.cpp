@@ -6,6 +6,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "llmtrain/core/check.hpp"
+
 #include "tests/support/catch.hpp"
 
 using namespace llmtrain;
@@ -19,13 +20,15 @@ TEST_CASE("gradient node: closures chain with each other and with libtorch's own
   CHECK(grad.allclose(at::full({3}, 2.0 * 6.0 * 3.0 + 1.0, at::kDouble)));
 }
 
-TEST_CASE("gradient node: what the closure holds is freed once it has run, and without a run too", "[tensor]") {
+TEST_CASE("gradient node: what the closure holds is freed once it has run, and without a run too",
+          "[tensor]") {
   for (const bool run : {true, false}) {
     const auto held = std::make_shared<int>(1);
     {
       const at::Tensor x = leaf_of(at::ones({2}, at::kDouble));
       at::Tensor y = x.detach() * 2.0;
-      attach_backward(y, {x}, "Held", [held](const at::Tensor& g) { return std::vector<at::Tensor>{g * 2.0}; });
+      attach_backward(
+          y, {x}, "Held", [held](const at::Tensor& g) { return std::vector<at::Tensor>{g * 2.0}; });
       CHECK(held.use_count() == 2);
       if (run) backward_through(y, at::ones({2}, at::kDouble), x);
       if (run) CHECK(held.use_count() == 1);

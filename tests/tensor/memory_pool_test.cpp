@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "llmtrain/tensor/tensor.hpp"
+
 #include "tests/support/catch.hpp"
 
 using namespace llmtrain;

@@ -8,7 +8,8 @@ using namespace llmtrain;
 
 TEST_CASE("mesh: coordinates and ranks are a bijection", "[topology]") {
   const MeshShape shape{.pp = 2, .dp = 3, .sp = 2, .tp = 4};
-  for (int rank = 0; rank < shape.world_size(); ++rank) CHECK(global_rank_of(shape, coord_of(shape, rank)) == rank);
+  for (int rank = 0; rank < shape.world_size(); ++rank)
+    CHECK(global_rank_of(shape, coord_of(shape, rank)) == rank);
 }
 
 TEST_CASE("mesh: a tp group is contiguous", "[topology]") {
