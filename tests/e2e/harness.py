@@ -19,7 +19,7 @@ ROOT = pathlib.Path(os.environ["LLMTRAIN_SOURCE_DIR"])
 LLMTRAIN = os.environ["LLMTRAIN"]
 LONG = os.environ.get("LLMTRAIN_TEST_LONG") == "1"
 SMOKE = ROOT / "configs/smoke_dp2.yaml"
-PATIENCE = 60.0  # seconds; a wait that takes this long has failed
+PATIENCE = 150.0  # seconds; a wait that takes this long has failed
 
 
 class Result:

@@ -32,12 +32,21 @@ def learning_rate(step):
 
 
 def load_weights(step_directory):
-    """The model's weights by name; moments and masters lie beside them under other names."""
-    tensors = {}
-    for shard in sorted(step_directory.glob("*.safetensors")):
-        tensors.update(load_file(shard))
-    weights = {n: t for n, t in tensors.items() if n.startswith("model.") or n == "lm_head.weight"}
-    return {n: t.to(torch.float64) for n, t in weights.items() if n.endswith(".weight")}
+    """The model's weights by name, put together from their parts: `name[0:64,0:32]` is a slice of `name`."""
+    parts = {}
+    for shard in sorted(step_directory.glob("weights-*.safetensors")):
+        for label, tensor in load_file(shard).items():
+            name, _, slices = label.rstrip("]").partition("[")
+            ranges = [tuple(map(int, s.split(":"))) for s in slices.split(",")] if slices else [(0, n) for n in tensor.shape]
+            parts.setdefault(name, []).append((ranges, tensor))
+    weights = {}
+    for name, pieces in parts.items():
+        shape = [max(ranges[dim][1] for ranges, _ in pieces) for dim in range(len(pieces[0][0]))]
+        weights[name] = torch.full(shape, math.nan, dtype=torch.float64)
+        for ranges, tensor in pieces:
+            weights[name][tuple(slice(*r) for r in ranges)] = tensor.to(torch.float64)
+        assert not weights[name].isnan().any(), f"{name} has holes"
+    return weights
 
 
 def loss_of(weights, rows):
