@@ -49,15 +49,16 @@ void check_layout(Rules& rules) {
   if (precision.compute == DType::kFp16)
     rules.error("precision.compute",
                 "= fp16: needs a loss scaler, which is not in this version; allowed: bf16, fp32, fp64");
-  const DType least = precision.compute == DType::kFp64 ? DType::kFp64 : DType::kFp32;
-  if (precision.reduce && bytes_of(*precision.reduce) < bytes_of(least) &&
+  // Gradients are summed where they lie: in the type of the main gradients.
+  const DType main = precision.compute == DType::kFp64 ? DType::kFp64 : DType::kFp32;
+  if (precision.reduce && *precision.reduce != main &&
       rules.usable({"precision.compute", "precision.reduce"}))
     rules.error("precision.reduce",
-                fmt::format("= {}: narrower than fp32 or than precision.compute = {}; allowed: {}{}",
+                fmt::format("= {}: under precision.compute = {} gradients are kept and summed in {}; allowed: {}",
                             to_string(*precision.reduce),
                             to_string(precision.compute),
-                            to_string(least),
-                            least == DType::kFp32 ? ", fp64" : ""));
+                            to_string(main),
+                            to_string(main)));
 }
 
 void check_run(Rules& rules, bool cuda_available) {

@@ -75,9 +75,12 @@ TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed
        "precision.compute = fp16: needs a loss scaler, which is not in this version; allowed: bf16, fp32, "
        "fp64"},
       {{"precision.reduce=bf16"},
-       "precision.reduce = bf16: narrower than fp32 or than precision.compute = fp32; allowed: fp32, fp64"},
+       "precision.reduce = bf16: under precision.compute = fp32 gradients are kept and summed in fp32; "
+       "allowed: fp32"},
+      {{"precision.reduce=fp64"}, "precision.reduce = fp64: under precision.compute = fp32"},
       {{"precision={compute: fp64, reduce: fp32}"},
-       "precision.reduce = fp32: narrower than fp32 or than precision.compute = fp64; allowed: fp64"},
+       "precision.reduce = fp32: under precision.compute = fp64 gradients are kept and summed in fp64; "
+       "allowed: fp64"},
       {{"run.device=cuda"},
        "run.device = cuda: this build has no CUDA engine, or this host no device; allowed: cpu, auto"},
       {{"run.name=a/b"}, "run.name = \"a/b\": names a directory; allowed: 1 to 200 characters without `/`"},
