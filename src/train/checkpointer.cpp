@@ -21,6 +21,7 @@ namespace {
 
 constexpr char kWeights[] = "weights";
 constexpr char kOptimizer[] = "optimizer";
+constexpr char kEvaluationOwed[] = "evaluation_owed";  // key in TrainState::extra
 
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
@@ -42,10 +43,11 @@ Checkpointer::Checkpointer(RankContext& context,
       optimizer_(optimizer),
       world_(world),
       extra_files_(std::move(extra_files)),
+      tensors_(name_tensors()),
       checkpoints_dir_(RunDir(context.request.run_dir).checkpoints().string()) {}
 
 // Weights, then masters when they are separate, then every state of the optimizer.
-std::vector<Checkpointer::NamedTensor> Checkpointer::tensors() const {
+std::vector<Checkpointer::NamedTensor> Checkpointer::name_tensors() const {
   std::vector<NamedTensor> out;
   const auto add =
       [&](const char* kind, const std::string& prefix, const ParamSpec& spec, const at::Tensor& values) {
@@ -66,21 +68,20 @@ std::vector<Checkpointer::NamedTensor> Checkpointer::tensors() const {
 
 std::vector<TensorInfo> Checkpointer::expected() const {
   std::vector<TensorInfo> infos;
-  for (const NamedTensor& tensor : tensors()) infos.push_back({tensor.name, tensor.dtype, tensor.shape});
+  for (const NamedTensor& tensor : tensors_) infos.push_back({tensor.name, tensor.dtype, tensor.shape});
   return infos;
 }
 
 std::vector<ShardFile> Checkpointer::shards_of_this_rank() const {
-  const std::vector<NamedTensor> all = tensors();
   std::vector<std::int64_t> sizes;
-  sizes.reserve(all.size());
-  for (const NamedTensor& tensor : all) sizes.push_back(static_cast<std::int64_t>(tensor.values.nbytes()));
+  sizes.reserve(tensors_.size());
+  for (const NamedTensor& tensor : tensors_) sizes.push_back(static_cast<std::int64_t>(tensor.values.nbytes()));
   const std::vector<int> writers = assign_writers(sizes, world_.size());
 
   std::vector<ShardFile> shards = {{.kind = kWeights, .pieces = {}}, {.kind = kOptimizer, .pieces = {}}};
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (writers[i] != world_.rank()) continue;
-    const NamedTensor& tensor = all[i];
+    const NamedTensor& tensor = tensors_[i];
     shards[tensor.kind == kWeights ? 0 : 1].pieces.push_back(
         {.name = tensor.name,
          .dtype = tensor.dtype,
@@ -150,7 +151,8 @@ TrainState Checkpointer::state_after(const Progress& progress) const {
           .seed = context_.spec.run.seed,
           .optimizer_steps = optimizer_.count(),
           .skipped_steps = progress.skipped,
-          .extra = {},
+          .extra = progress.evaluation_owed ? std::map<std::string, std::string>{{kEvaluationOwed, "true"}}
+                                            : std::map<std::string, std::string>{},
           .spec_yaml = context_.request.spec_yaml,
           .epoch = context_.request.incarnation,
           .resumed_from_step = resumed_from_,
@@ -178,7 +180,7 @@ Progress Checkpointer::restore(const std::string& step_dir) {
   const auto files = make_posix_filesystem();
   CheckpointReader reader = value_or_throw(CheckpointReader::open(*files, step_dir));
   value_or_throw(reader.expect(expected()));
-  for (const NamedTensor& tensor : tensors())
+  for (const NamedTensor& tensor : tensors_)
     value_or_throw(reader.read(tensor.name, tensor.dtype, bytes_of(tensor.values)));
   const TrainState& state = reader.state();
   optimizer_.set_count(state.optimizer_steps);
@@ -192,7 +194,8 @@ Progress Checkpointer::restore(const std::string& step_dir) {
   return {.step = state.step,
           .samples = state.next_sample,
           .tokens = state.tokens,
-          .skipped = state.skipped_steps};
+          .skipped = state.skipped_steps,
+          .evaluation_owed = state.extra.contains(kEvaluationOwed)};
 }
 
 // Bits are promised for the same threads and instruction set only.

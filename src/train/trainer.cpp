@@ -24,6 +24,7 @@
 namespace llmtrain {
 
 Trainer::Outcome Trainer::run() {
+  if (progress_.evaluation_owed) evaluate();
   if (p_.spec.checkpoint.save_initial && progress_.step == 0) save(SaveKind::kPeriodic);
   while (progress_.step < p_.plan.total_steps) {
     const std::int64_t k = progress_.step + 1;
@@ -38,7 +39,10 @@ Trainer::Outcome Trainer::run() {
 
     const bool finished = k == p_.plan.total_steps;
     const bool stopping = result.sums.stop_requested > 0 && !finished;
-    if (!stopping) evaluate_if_due(k);
+    if (evaluation_is_due(k)) {
+      progress_.evaluation_owed = stopping;  // a stop is in a hurry: who resumes evaluates first
+      if (!stopping) evaluate();
+    }
     if (finished || stopping)
       save(SaveKind::kLast);
     else if (is_due(k, p_.plan.checkpoint_interval))
@@ -141,11 +145,15 @@ void Trainer::account(const StepResult& result) {
                     p_.spec.resilience.max_skipped_steps));
 }
 
-void Trainer::evaluate_if_due(std::int64_t k) {
-  if (p_.evaluator == nullptr) return;
-  if (k != p_.plan.total_steps && !is_due(k, p_.plan.eval_interval)) return;
+bool Trainer::evaluation_is_due(std::int64_t k) const {
+  return p_.evaluator != nullptr && (k == p_.plan.total_steps || is_due(k, p_.plan.eval_interval));
+}
+
+void Trainer::evaluate() {
+  progress_.evaluation_owed = false;
+  if (p_.evaluator == nullptr) return;  // resumed without validation data
   p_.black_box.enter(Phase::kEvaluate);
-  const EvalReport report = p_.evaluator->run(k);
+  const EvalReport report = p_.evaluator->run(progress_.step);
   if (p_.comms.world().rank() == 0) p_.events.emit(report);
   p_.black_box.enter(Phase::kIdle);
 }

@@ -75,3 +75,27 @@ TEST_CASE("resume: a checkpoint of another model is refused by name", "[train][r
   CHECK(result.codes.front() != 0);
   CHECK(result.codes.front() != to_int(WorkerExit::kStoppedSaved));
 }
+
+TEST_CASE("resume: the evaluation that a stop left out comes first", "[train][ranks]") {
+  const TempDir dir;
+  JobOptions options{.yaml = kTinyJob,
+                     .overrides = {"train.duration=2 steps",
+                                   "train.eval_interval=1 steps",
+                                   "train.eval_steps=1",
+                                   "data.valid=[{path: synthetic}]"},
+                     .processes = 1,
+                     .run_dir = dir.path(),
+                     .resume_path = {},
+                     .stop_after_one_step = true};
+  const auto evaluated_steps = [](const JobResult& result) {
+    std::vector<std::int64_t> steps;
+    for (const Event& event : result.events)
+      if (const auto* report = std::get_if<EvalReport>(&event)) steps.push_back(report->step);
+    return steps;
+  };
+  CHECK(evaluated_steps(run_job(options)).empty());
+  options.resume_path = step_dir(dir.path(), 1);
+  options.incarnation = 1;
+  options.stop_after_one_step = false;
+  CHECK(evaluated_steps(run_job(options)) == std::vector<std::int64_t>{1, 2});
+}

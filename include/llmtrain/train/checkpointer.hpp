@@ -43,7 +43,7 @@ class Checkpointer {
     at::Tensor values;                // [numel]
   };
 
-  std::vector<NamedTensor> tensors() const;
+  std::vector<NamedTensor> name_tensors() const;
   std::vector<TensorInfo> expected() const;
   std::vector<ShardFile> shards_of_this_rank() const;
   TrainState state_after(const Progress& progress) const;
@@ -58,6 +58,7 @@ class Checkpointer {
   Optimizer& optimizer_;
   Communicator& world_;
   std::vector<ExtraFile> extra_files_;
+  std::vector<NamedTensor> tensors_;  // of this rank; views into memory that stays where it is
   std::string checkpoints_dir_;
   std::int64_t saved_step_ = -1;  // saved or restored last
   std::int64_t resumed_from_ = -1;

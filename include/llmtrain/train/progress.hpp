@@ -11,6 +11,7 @@ struct Progress {
   std::int64_t tokens = 0;   // samples x sequence length
   std::int64_t skipped = 0;  // steps whose update was skipped because a number was not finite
   std::int64_t skipped_in_a_row = 0;
+  bool evaluation_owed = false;  // a stop came between this step and its evaluation
 };
 
 }  // namespace llmtrain

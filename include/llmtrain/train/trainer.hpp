@@ -82,7 +82,8 @@ class Trainer {
   StepSums accumulate_gradients(std::int64_t k);
   void update(StepResult& result);
   void account(const StepResult& result);
-  void evaluate_if_due(std::int64_t k);
+  bool evaluation_is_due(std::int64_t k) const;
+  void evaluate();
   void save(SaveKind kind);
 
   TrainerParts p_;
