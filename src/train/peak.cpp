@@ -31,6 +31,20 @@ std::string peak_file(const RankContext& context) {
   return RunDir(context.request.run_dir).measured_peak().string();
 }
 
+double matmul_flops(DType dtype) {
+  constexpr std::int64_t kSize = 1024;
+  constexpr int kTries = 5;
+  const at::Tensor a = at::ones({kSize, kSize}, scalar_type(dtype));  // [n, n]
+  double best_s = 1e30;
+  for (int i = 0; i < kTries; ++i) {
+    const auto began = std::chrono::steady_clock::now();
+    const at::Tensor product = at::mm(a, a);  // [n, n]
+    best_s =
+        std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  }
+  return 2.0 * kSize * kSize * kSize / best_s;
+}
+
 }  // namespace
 
 std::optional<double> known_peak(const RankContext& context) {
@@ -51,17 +65,10 @@ double measure_and_store_peak(RankContext& context) {
 }
 
 double measure_peak_flops(DType dtype) {
-  constexpr std::int64_t kSize = 1024;
-  constexpr int kTries = 5;
-  const at::Tensor a = at::ones({kSize, kSize}, scalar_type(dtype));  // [n, n]
-  double best_s = 1e30;
-  for (int i = 0; i < kTries; ++i) {
-    const auto began = std::chrono::steady_clock::now();
-    const at::Tensor product = at::mm(a, a);  // [n, n]
-    best_s =
-        std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
-  }
-  return 2.0 * kSize * kSize * kSize / best_s;
+  // Without bf16 instructions a product in bf16 is slower than in fp32, to which kernels may convert: the
+  // peak of such a host is that of fp32.
+  const double peak = matmul_flops(dtype);
+  return dtype == DType::kBf16 ? std::max(peak, matmul_flops(DType::kFp32)) : peak;
 }
 
 }  // namespace llmtrain
