@@ -10,7 +10,13 @@ namespace {
 
 constexpr std::size_t kPiece = 1 << 20;
 
-Result<TextKind> kind_of(const std::string& path) {
+std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), static_cast<std::size_t>(file.size())};
+}
+
+}  // namespace
+
+Result<TextKind> text_kind_of(const std::string& path) {
   std::string extension = std::filesystem::path(path).extension().string();
   std::transform(
       extension.begin(), extension.end(), extension.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -25,12 +31,6 @@ Result<TextKind> kind_of(const std::string& path) {
       "convert the file, or rename it if it is plain text"};
 }
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), static_cast<std::size_t>(file.size())};
-}
-
-}  // namespace
-
 Result<TextInput> TextInput::open(const std::vector<std::string>& paths, SafeCut safe_cut) {
   if (paths.empty()) return Error{ErrorCode::kUsage, "no input file is named", "name .txt or .jsonl files"};
   TextInput input;
@@ -43,7 +43,7 @@ Result<TextInput> TextInput::open(const std::vector<std::string>& paths, SafeCut
                    fmt::format("name the files in it, such as {}/*.txt", path)};
     }
     LLMTRAIN_ASSIGN(file, MappedFile::open(path));
-    LLMTRAIN_ASSIGN(kind, kind_of(path));
+    LLMTRAIN_ASSIGN(kind, text_kind_of(path));
     input.files_.push_back(std::make_shared<MappedFile>(std::move(file)));
     input.kinds_.push_back(kind);
   }

@@ -42,10 +42,7 @@ class TextSource final : public TokenSource {
 };
 
 bool is_text(const std::string& path) {
-  const std::string extension = fs::path(path).extension();
-  for (const char* known : {".txt", ".text", ".md", ".jsonl", ".ndjson"})
-    if (extension == known) return true;
-  return false;
+  return fs::path(path).has_extension() && text_kind_of(path).ok();  // a bare name is that of token files
 }
 
 // Every text of the file, one end-of-document token after each.

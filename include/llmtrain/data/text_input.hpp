@@ -19,6 +19,9 @@ namespace llmtrain {
 
 enum class TextKind { kPlain, kJsonLines };
 
+// By the extension, in either case; kUsage for one that says nothing of a text.
+Result<TextKind> text_kind_of(const std::string& path);
+
 struct TextPiece {
   std::shared_ptr<const MappedFile> file;  // keeps `text` alive while threads work on it
   TextKind kind = TextKind::kPlain;
