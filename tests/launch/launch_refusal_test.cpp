@@ -1,5 +1,3 @@
-#include <sys/mount.h>
-
 #include "tests/launch/launched_job.hpp"
 
 // Launches that must not start, and checkpoints that must not be used.
@@ -136,27 +134,6 @@ TEST_CASE("resume: seed and batch of a run are kept, other settings change", "[l
   job.check_history(20);
   CHECK(fs::exists(job.run_dir() / "logs/1/node0/rank0.err"));
   CHECK_FALSE(fs::exists(job.run_dir() / "logs/1/node0/rank1.err"));
-}
-
-TEST_CASE("launch: a full or read-only run directory ends with 72 before a worker starts", "[launch]") {
-  if (geteuid() != 0) return;  // mounting is for root
-  LaunchedJob job;
-  fs::create_directories(job.run_dir());
-  const std::string point = job.run_dir().string();
-  REQUIRE(mount("llmtrain-test", point.c_str(), "tmpfs", 0, "size=32k") == 0);
-  std::ofstream(job.run_dir() / "precious") << "kept";
-  const int full = job.run();
-  const std::string said = job.console();
-  mount(nullptr, point.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr);
-  const int read_only = job.run();
-  const std::string kept = slurp(job.run_dir() / "precious");
-  const bool started = fs::exists(job.run_dir() / "logs");
-  REQUIRE(umount(point.c_str()) == 0);
-  CHECK(full == 72);
-  CHECK(said.find("No space left") != std::string::npos);
-  CHECK(read_only == 72);
-  CHECK(kept == "kept");
-  CHECK_FALSE(started);
 }
 
 TEST_CASE("launch: a log that cannot be written is said at the start, with its path", "[launch]") {

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include <fcntl.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,39 +107,6 @@ TEST_CASE("run files: specs are replaced whole, one is kept for each incarnation
   CHECK(*read_file(*files, run.resolved_spec(1).string(), 100) == "second");
   CHECK(*read_file(*files, run.resolved_spec().string(), 100) == "second");
   CHECK(fs::is_directory(run.logs(1, 0)));
-}
-
-TEST_CASE("run files: a full or read-only file system is found, and nothing on it is harmed", "[launch]") {
-  if (geteuid() != 0) return;  // mounting is for root
-  const test::TemporaryDirectory directory;
-  const auto files = make_posix_filesystem();
-  const RunDir run(directory / "run");
-  REQUIRE(make_run_directory(*files, run).ok());
-  const std::string mount_point = run.root().string();
-  const auto writable = [&] { return check_writable(*files, run); };
-
-  CHECK(writable().ok());
-  REQUIRE(mount("llmtrain-test", mount_point.c_str(), "tmpfs", 0, "size=32k") == 0);
-  fs::create_directories(run.control());
-  touch(run.metrics(), "precious");
-  const auto full = writable();
-  CHECK_FALSE(full.ok());
-  if (!full.ok()) {
-    CHECK(exit_code_for(full.error().code) == ExitCode::kStorage);
-    CHECK(full.error().message.find("No space left") != std::string::npos);
-    CHECK(full.error().message.find(mount_point) != std::string::npos);
-  }
-  CHECK(*read_file(*files, run.metrics().string(), 100) == "precious");
-  CHECK_FALSE(fs::exists(run.control() / "probe"));
-
-  REQUIRE(mount(nullptr, mount_point.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0);
-  const auto read_only = writable();
-  CHECK_FALSE(read_only.ok());
-  if (!read_only.ok()) CHECK(exit_code_for(read_only.error().code) == ExitCode::kStorage);
-  const auto lock = RunLock::acquire((run.control() / "lock").string());
-  CHECK_FALSE(lock.ok());
-  if (!lock.ok()) CHECK(exit_code_for(lock.error().code) == ExitCode::kStorage);
-  REQUIRE(umount(mount_point.c_str()) == 0);
 }
 
 TEST_CASE("log tail: the last lines of a file of any size", "[launch]") {
