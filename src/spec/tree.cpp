@@ -126,7 +126,7 @@ void apply_override(YamlNode& root,
                     const std::string& argument,
                     const std::string& job,
                     Diagnostics& diagnostics) {
-  const std::string shown = argument.size() <= kShown ? argument : argument.substr(0, kShown) + "...";
+  const std::string shown = argument.size() <= kShown ? argument : fmt::format("{:.{}}...", argument, kShown);
   const Origin origin{std::make_shared<const std::string>(fmt::format("{}: --set {}", job, shown)), 0, 0};
   const std::size_t equals = argument.find('=');
   const auto steps = equals == std::string::npos ? std::nullopt : parse_path(argument.substr(0, equals));
