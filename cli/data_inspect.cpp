@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct InspectArguments {
   std::string path;
   std::string tokenizer;
   std::optional<std::int64_t> document;
@@ -173,7 +173,7 @@ Status print_document(const IndexedDataset& set,
   return ok_status();
 }
 
-Status run_checked(const Options& options) {
+Status inspect(const InspectArguments& options) {
   LLMTRAIN_ASSIGN(set, IndexedDataset::open(expand_home(options.path), IndexCheck::kFull));
   std::shared_ptr<const Tokenizer> tokenizer;
   if (!options.tokenizer.empty()) {
@@ -192,15 +192,15 @@ Status run_checked(const Options& options) {
   return ok_status();
 }
 
-int run_inspect(const Options& options) {
-  const Status status = run_checked(options);
+int run_inspect(const InspectArguments& options) {
+  const Status status = inspect(options);
   return status ? to_int(ExitCode::kDone) : report_error("data inspect", status.error());
 }
 
 }  // namespace
 
 void add_data_inspect(CLI::App& data, Runner& run) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectArguments>();
   auto* const command = data.add_subcommand("inspect", "Check a pair of token files and say what it holds");
   command->add_option("path", options->path, "Prefix, .idx or .bin file, or a directory with one pair")
       ->required();

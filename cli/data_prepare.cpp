@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct PrepareArguments {
   PrepareOptions prepare;
   std::string tokenizer;
   std::string eod_token;
@@ -92,7 +92,7 @@ void print_json(const PrepareReport& report) {
   fmt::print("{}\n", root.dump(2, ' ', false, ordered_json::error_handler_t::replace));
 }
 
-Result<PrepareReport> run_checked(Options options) {
+Result<PrepareReport> prepare_dataset(PrepareArguments options) {
   LLMTRAIN_ASSIGN(tokenizer, load_tokenizer(expand_home(options.tokenizer)));
   LLMTRAIN_ASSIGN(eod, eod_of(*tokenizer, options.eod_token));
   PrepareOptions& wanted = options.prepare;
@@ -107,8 +107,8 @@ Result<PrepareReport> run_checked(Options options) {
   return prepare(*files, wanted);
 }
 
-int run_prepare(const Options& options) {
-  const auto report = run_checked(options);
+int run_prepare(const PrepareArguments& options) {
+  const auto report = prepare_dataset(options);
   if (!report) return report_error("data prepare", report.error());
   print_notes(report->texts, options.prepare.rules);
   options.json ? print_json(*report) : print_text(*report);
@@ -118,7 +118,7 @@ int run_prepare(const Options& options) {
 }  // namespace
 
 void add_data_prepare(CLI::App& data, Runner& run) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PrepareArguments>();
   PrepareOptions& wanted = options->prepare;
   auto* const command = data.add_subcommand("prepare", "Turn .txt and .jsonl files into token files");
   command->add_option("input,--input", wanted.inputs, "Text files: .txt is one document, .jsonl one a line")

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct TrainArguments {
   std::vector<std::string> inputs;
   std::int64_t vocab_size = 0;
   std::string out;
@@ -31,7 +31,7 @@ struct Options {
   bool json = false;
 };
 
-struct Report {
+struct TrainReport {
   std::string path;
   std::int64_t vocab_size = 0;
   std::int64_t num_words = 0;
@@ -48,7 +48,7 @@ Status write_tokenizer(FileSystem& files, const std::string& path, bool director
   return write_file_durably(files, path, to_tokenizer_json(bpe));
 }
 
-Result<TrainedBpe> train(const Options& options, Report& report) {
+Result<TrainedBpe> train(const TrainArguments& options, TrainReport& report) {
   LLMTRAIN_TRY(check_vocab_size(options.vocab_size));
   LLMTRAIN_ASSIGN(input, TextInput::open(expand_home(options.inputs), cut_before_space));
   WordCounts words;
@@ -65,11 +65,11 @@ Result<TrainedBpe> train(const Options& options, Report& report) {
   });
 }
 
-Result<Report> run_checked(const Options& options) {
+Result<TrainReport> train_and_write(const TrainArguments& options) {
   const auto files = make_posix_filesystem();
   const std::string out = expand_home(options.out);
   const bool directory = !out.ends_with(".json");
-  Report report;
+  TrainReport report;
   report.path = directory ? join_path(out, "tokenizer.json") : out;
   LLMTRAIN_ASSIGN(taken, files->info(report.path));
   if (taken && !options.overwrite) {
@@ -83,7 +83,7 @@ Result<Report> run_checked(const Options& options) {
   return report;
 }
 
-void print_report(const Report& report, bool json) {
+void print_report(const TrainReport& report, bool json) {
   if (!json) {
     fmt::print("{}: {} ids, learnt from {} texts, {} bytes, {} distinct words\n",
                report.path,
@@ -101,8 +101,8 @@ void print_report(const Report& report, bool json) {
   fmt::print("{}\n", root.dump(2, ' ', false, ordered_json::error_handler_t::replace));
 }
 
-int run_train(const Options& options) {
-  const auto report = run_checked(options);
+int run_train(const TrainArguments& options) {
+  const auto report = train_and_write(options);
   if (!report) return report_error("data train-tokenizer", report.error());
   if (report->vocab_size < options.vocab_size) {
     fmt::print(stderr,
@@ -117,7 +117,7 @@ int run_train(const Options& options) {
 }  // namespace
 
 void add_data_train_tokenizer(CLI::App& data, Runner& run) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainArguments>();
   auto* const command =
       data.add_subcommand("train-tokenizer", "Learn a byte-level BPE and write it as tokenizer.json");
   command->add_option("input,--input", options->inputs, "Text files: .txt or .jsonl")->required();
