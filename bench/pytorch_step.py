@@ -1,8 +1,9 @@
 """The same step in PyTorch eager: llama-10m, scaled_dot_product_attention, fused AdamW.
 
 Usage: pytorch_step.py fp32|bf16 [steps] [threads]. bf16 keeps bf16 weights and fp32 master weights, as
-llmtrain does. Prints median and smallest times of forward, backward and optimizer, and peak memory.
+llmtrain does. Prints one JSON object: times of every step and its parts, and the peak resident memory.
 """
+import json
 import resource
 import sys
 import time
@@ -99,9 +100,8 @@ def main():
         t3 = time.perf_counter()
         for name, value in zip(times, (t1 - t0, t2 - t1, t3 - t2, t3 - t0)):
             times[name].append(value * 1e3)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    text = " ".join(f"{n}_ms={sorted(v)[len(v) // 2]:.1f} (min {min(v):.1f})" for n, v in times.items())
-    print(f"{kind} {text} loss={loss.item():.4f} peak_rss_mb={peak:.0f}")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    print(json.dumps({f"{name}_ms": values for name, values in times.items()} | {"loss": loss.item(), "peak_gb": peak}))
 
 
 main()

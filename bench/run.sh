@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Measure llmtrain beside what it is compared with, in one run on one machine. Nothing else should run on it.
+#   bench/run.sh step        one process, 2 threads, llama-10m: PyTorch eager with fused AdamW
+#   bench/run.sh launch      start and restart: torchrun with PyTorch
+#   bench/run.sh allreduce   2 and 4 processes: Gloo
+# Needs scripts/setup.sh --oracles and the release preset built.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+case ${1:-} in
+  step) exec .venv/bin/python bench/step.py "${@:2}" ;;
+  launch) exec .venv/bin/python bench/launch.py "${@:2}" ;;
+  allreduce) for ranks in 2 4; do build/release/bench/allreduce_bench --ranks "$ranks" "${@:2}"; done ;;
+  *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
