@@ -24,14 +24,14 @@ Result<EncodedPiece> encode_piece(const PrepareOptions& options, Encoder& encode
   EncodedPiece encoded;
   encoded.file_bytes = static_cast<std::int64_t>(piece.text.size());
   LLMTRAIN_TRY(piece.file->check_size());
-  LLMTRAIN_TRY(visit_texts(
-      piece, options.rules, encoded.counts, [&](std::string_view text, bool ends_document) -> Status {
-        LLMTRAIN_TRY(encoder.encode(text, SpecialText::kPlain, encoded.ids));
-        if (!ends_document) return ok_status();
-        encoded.ids.push_back(options.eod_id);
-        encoded.document_ends.push_back(encoded.ids.size());
-        return ok_status();
-      }));
+  const auto encode = [&](std::string_view text, bool ends_document) -> Status {
+    LLMTRAIN_TRY(encoder.encode(text, SpecialText::kPlain, encoded.ids));
+    if (!ends_document) return ok_status();
+    encoded.ids.push_back(options.eod_id);
+    encoded.document_ends.push_back(encoded.ids.size());
+    return ok_status();
+  };
+  LLMTRAIN_TRY(visit_texts(piece, options.rules, encoded.counts, encode));
   return encoded;
 }
 
@@ -82,22 +82,21 @@ Result<TokenStatistics> write_pair(FileSystem& files,
       writer, IndexedWriter::create(files, {.prefix = prefix, .type = type, .replace = options.overwrite}));
   TokenStatistics statistics;
   std::int64_t bytes_done = 0;
-  LLMTRAIN_TRY(Pipeline::run(
-      options.num_threads,
-      [&]() -> Result<std::optional<TextPiece>> { return input.next(); },
-      [&]() -> Pipeline::Work {
-        // Shared, because a std::function must be copyable; only its own thread uses it.
-        std::shared_ptr<Encoder> encoder = options.tokenizer->make_encoder();
-        return [&options, encoder](TextPiece piece) { return encode_piece(options, *encoder, piece); };
-      },
-      [&](EncodedPiece piece) -> Status {
-        LLMTRAIN_TRY(write_piece(piece, writer));
-        statistics.add(piece.ids);
-        report.texts.add(piece.counts);
-        bytes_done += piece.file_bytes;
-        if (options.progress) options.progress(bytes_done, input.num_bytes());
-        return ok_status();
-      }));
+  const auto next = [&]() -> Result<std::optional<TextPiece>> { return input.next(); };
+  const auto make_work = [&]() -> Pipeline::Work {
+    // Shared, because a std::function must be copyable; only its own thread uses it.
+    std::shared_ptr<Encoder> encoder = options.tokenizer->make_encoder();
+    return [&options, encoder](TextPiece piece) { return encode_piece(options, *encoder, piece); };
+  };
+  const auto write = [&](EncodedPiece piece) -> Status {
+    LLMTRAIN_TRY(write_piece(piece, writer));
+    statistics.add(piece.ids);
+    report.texts.add(piece.counts);
+    bytes_done += piece.file_bytes;
+    if (options.progress) options.progress(bytes_done, input.num_bytes());
+    return ok_status();
+  };
+  LLMTRAIN_TRY(Pipeline::run(options.num_threads, next, make_work, write));
   if (report.texts.texts == 0) {
     return Error{ErrorCode::kData,
                  fmt::format("the input holds no text: {} empty, {} blank, {} null were skipped",

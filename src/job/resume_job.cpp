@@ -40,7 +40,7 @@ void set_path(YamlNode& root, const std::string& path, YamlNode value) {
 
 // A path as it must be written where ${...} is expanded.
 std::string literal(std::string path) {
-  for (std::size_t at = 0; (at = path.find("${", at)) != std::string::npos; at += 3) path.insert(at, "$");
+  for (std::size_t at = 0; (at = path.find("${", at)) != std::string::npos; at += 3) path.insert(at, 1, '$');
   return path;
 }
 

@@ -53,12 +53,13 @@ void check_layout(Rules& rules) {
   const DType main = precision.compute == DType::kFp64 ? DType::kFp64 : DType::kFp32;
   if (precision.reduce && *precision.reduce != main &&
       rules.usable({"precision.compute", "precision.reduce"}))
-    rules.error("precision.reduce",
-                fmt::format("= {}: under precision.compute = {} gradients are kept and summed in {}; allowed: {}",
-                            to_string(*precision.reduce),
-                            to_string(precision.compute),
-                            to_string(main),
-                            to_string(main)));
+    rules.error(
+        "precision.reduce",
+        fmt::format("= {}: under precision.compute = {} gradients are kept and summed in {}; allowed: {}",
+                    to_string(*precision.reduce),
+                    to_string(precision.compute),
+                    to_string(main),
+                    to_string(main)));
 }
 
 void check_run(Rules& rules, bool cuda_available) {

@@ -75,7 +75,8 @@ std::vector<TensorInfo> Checkpointer::expected() const {
 std::vector<ShardFile> Checkpointer::shards_of_this_rank() const {
   std::vector<std::int64_t> sizes;
   sizes.reserve(tensors_.size());
-  for (const NamedTensor& tensor : tensors_) sizes.push_back(static_cast<std::int64_t>(tensor.values.nbytes()));
+  for (const NamedTensor& tensor : tensors_)
+    sizes.push_back(static_cast<std::int64_t>(tensor.values.nbytes()));
   const std::vector<int> writers = assign_writers(sizes, world_.size());
 
   std::vector<ShardFile> shards = {{.kind = kWeights, .pieces = {}}, {.kind = kOptimizer, .pieces = {}}};

@@ -50,7 +50,7 @@ TEST_CASE("golden: format version 1 is read", "[checkpoint]") {
 // Run by hand when a format version is born: checkpoint_test "[.write-golden]", then copy the directory.
 TEST_CASE("golden: write the files", "[.write-golden]") {
   const auto disk = make_posix_filesystem();
-  const std::string directory = std::string(LLMTRAIN_BINARY_DIR) + "/golden";
+  const std::string directory = LLMTRAIN_BINARY_DIR "/golden";
   REQUIRE(remove_tree(*disk, directory));
   REQUIRE(save(*disk, target_of(directory, 5), make_sample(), make_state()));
 }

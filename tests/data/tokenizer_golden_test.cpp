@@ -22,8 +22,9 @@ TEST_CASE("tokenizer: golden ids of GPT-2 and Qwen3", "[data]") {
   CHECK((*gpt2)->eod_id() == 50256);
   const auto qwen3 = load_tokenizer(shared + "qwen3");
   REQUIRE(qwen3);
-  CHECK((*qwen3)->encode(text, SpecialText::kPlain).value() == Ids{9707, 11, 1879,  0,   1084, 594,   220,   16,  17,    18,
-                                     19,   20, 11192, 271, 220,  22398, 52477, 256, 12621, 220});
+  CHECK((*qwen3)->encode(text, SpecialText::kPlain).value() == Ids{9707, 11,    1879,  0,   1084,  594,   220,
+                                                                   16,   17,    18,    19,  20,    11192, 271,
+                                                                   220,  22398, 52477, 256, 12621, 220});
   CHECK((*qwen3)->eod_id() == 151643);
   CHECK((*qwen3)->encode("<|im_start|>", SpecialText::kToken).value() == Ids{151644});
 }

@@ -125,7 +125,6 @@ TEST_CASE("validate: what the rules leave is accepted", "[job]") {
       {"batch.global_batch_size=8", "batch.gradient_accumulation_steps=2", "parallelism.dp=2"},
       {"launch.procs_per_node=4"},
       {"launch.procs_per_node=4", "parallelism.dp=4"},
-      {"precision={compute: bf16, reduce: fp64}"},
       {"precision.compute=fp64"},
       {"run.device=cpu"},
       {"run.name=on"},

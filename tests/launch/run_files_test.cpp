@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/core/file_operations.hpp"
 #include "llmtrain/launch/log_tail.hpp"
@@ -119,8 +121,8 @@ TEST_CASE("log tail: the last lines of a file of any size", "[launch]") {
   touch(directory / "long", text);
   const auto lines = last_lines(directory / "long", 20);
   REQUIRE(lines.size() == 20);
-  CHECK(lines.back() == std::string(300, 'x') + "4999");
-  CHECK(lines.front() == std::string(300, 'x') + "4980");
+  CHECK(lines.back() == fmt::format("{:x>300}{}", "", 4999));
+  CHECK(lines.front() == fmt::format("{:x>300}{}", "", 4980));
   touch(directory / "huge line", std::string(1 << 20, 'y'));
   CHECK(last_lines(directory / "huge line", 20).size() == 1);
 }

@@ -104,7 +104,7 @@ TEST_CASE("subprocess: it inherits the listed descriptors, streams and environme
   const UniqueFd listed = open_file(directory / "listed");
   const UniqueFd leaked(open("/dev/null", O_RDONLY));  // not even close-on-exec
   SpawnOptions options = shell("ls /proc/$$/fd; env; readlink /proc/$$/fd/0; ps -o pgid= -p $$; echo $$");
-  options.environment.push_back("LLMTRAIN_TEST=a b");
+  options.environment.emplace_back("LLMTRAIN_TEST=a b");
   options.stdout_fd = out.get();
   options.inherited_fds = {listed.get()};
   auto child = Subprocess::spawn(options);

@@ -62,14 +62,15 @@ TEST_CASE("jsonl: a torn last line is mended", "[monitor]") {
   TempDir dir;
   const fs::path metrics = dir.path / "metrics.jsonl";
   const std::string whole = row(2).substr(0, row(2).size() - 1);
+  const std::string foreign(3 << 20, 'x');
   const auto [before, kept] = GENERATE_COPY(table<std::string, std::string>({
       {"", ""},
       {row(1), row(1)},
       {row(1) + whole, row(1) + whole + "\n"},  // only the newline is missing
       {row(1) + whole.substr(0, 20), row(1)},   // cut short
       {whole.substr(0, 20), ""},
-      {row(1) + std::string(300, '\0'), row(1)},                      // blocks that never reached the disk
-      {std::string(3 << 20, 'x'), std::string(3 << 20, 'x') + "\n"},  // not ours: untouched
+      {row(1) + std::string(300, '\0'), row(1)},  // blocks that never reached the disk
+      {foreign, foreign + "\n"},                  // not ours: untouched
   }));
   put(metrics, before);
   auto sink = JsonlSink::open(dir.path);

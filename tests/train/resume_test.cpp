@@ -90,7 +90,7 @@ TEST_CASE("resume: the evaluation that a stop left out comes first", "[train][ra
   const auto evaluated_steps = [](const JobResult& result) {
     std::vector<std::int64_t> steps;
     for (const Event& event : result.events)
-      if (const auto* report = std::get_if<EvalReport>(&event)) steps.push_back(report->step);
+      if (const auto* report = std::get_if<EvalReport>(&event.body)) steps.push_back(report->step);
     return steps;
   };
   CHECK(evaluated_steps(run_job(options)).empty());

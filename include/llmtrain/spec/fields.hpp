@@ -112,7 +112,9 @@ void visit_fields(FieldsOf<DataSpec> auto& s, auto&& v) {
     s.tokenizer);
   v({"train", "sources to train on: a list, one map, or a path", anything()}, s.train);
   v({"valid", "sources to evaluate on, written like train", anything()}, s.valid);
-  v({"valid_fraction", "share of train's tokens, in whole documents, held out when valid is empty", between(0, 0.5)},
+  v({"valid_fraction",
+     "share of train's tokens, in whole documents, held out when valid is empty",
+     between(0, 0.5)},
     s.valid_fraction);
   v({"prefetch", "batches kept ready", between(0, 1024)}, s.prefetch);
 }
