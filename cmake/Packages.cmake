@@ -15,7 +15,7 @@ pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)  # CRC32C
 add_library(llmtrain_flags INTERFACE)
 target_compile_options(llmtrain_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
   -Wno-missing-field-initializers  # designated initialisers leave out what keeps its default
-  -Wno-restrict)                   # false alarms of GCC 12 in std::string
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # false alarms of GCC 12 in std::string
 if(LLMTRAIN_WARNINGS_AS_ERRORS)
   target_compile_options(llmtrain_flags INTERFACE -Werror)
 endif()
