@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "llmtrain/schedule/check.hpp"
+#include "llmtrain/schedule/csv.hpp"
 #include "llmtrain/schedule/in_flight.hpp"
 
 #include "schedule_support.hpp"
@@ -33,6 +34,15 @@ TEST_CASE("generate: the check accepts every schedule") {
     if (!problems.empty()) FAIL(schedule.name << ": " << problems.front());
   });
   CHECK(count == 7 * 8 * 32);
+}
+
+TEST_CASE("generate: the programs of a small pipeline") {
+  CHECK(to_csv(make("gpipe", 2, 2, 1)) == "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n");
+  CHECK(to_csv(make("1f1b", 2, 3, 1)) == "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n");
+  CHECK(to_csv(make("zb-h1", 2, 2, 1)) == "0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1F1,1I1,1W0,1W1\n");
+  CHECK(to_csv(make("zbv", 1, 1, 2)) == "0F0,1F0,1I0,1W0,0I0,0W0\n");
+  CHECK(to_csv(make("interleaved", 2, 2, 2)) ==
+        "0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1\n1F0,1F1,3F0,3B0,3F1,3B1,1B0,1B1\n");
 }
 
 TEST_CASE("generate: what each stage keeps in flight") {
