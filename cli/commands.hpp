@@ -14,6 +14,7 @@ using Runner = std::function<int()>;
 
 void add_data(CLI::App& app, Runner& run);
 void add_ckpt(CLI::App& app, Runner& run);
+void add_schedule(CLI::App& app, Runner& run);
 void add_schema(CLI::App& app, Runner& run);
 void add_validate(CLI::App& app, Runner& run);
 void add_launch(CLI::App& app, Runner& run);
