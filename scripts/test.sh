@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Set up, build, and run every test. The test runner's own summary closes the output.
-#   scripts/test.sh           what CI runs
-#   scripts/test.sh --long    full counts, soaks, sanitizer builds and clang-tidy (hours)
+#   scripts/test.sh           what CI runs after the sanitizer builds
+#   scripts/test.sh --long    full counts, soaks and clang-tidy (hours)
 # Both engines are built (no GPU is needed for that). The layout of the sources is a test of that one run too
 # (label gate). With CI=true only tests labelled gpu or shared may skip.
 set -euo pipefail
