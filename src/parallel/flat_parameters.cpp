@@ -20,15 +20,22 @@ template <class T>
 void init_slice(const ParamSlice& slice, std::uint64_t seed) {
   T* const data = slice.master.data_ptr<T>();
   constexpr std::int64_t kGrain = 1 << 14;
-  at::parallel_for(0, slice.spec->numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    init_values(*slice.spec, seed, begin, std::span<T>(data + begin, static_cast<std::size_t>(end - begin)));
+  at::parallel_for(0, slice.shard.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    while (begin < end) {
+      const std::int64_t count = std::min(end - begin, slice.shard.run - begin % slice.shard.run);
+      init_values(*slice.spec,
+                  seed,
+                  slice.shard.global_index(begin),
+                  std::span<T>(data + begin, static_cast<std::size_t>(count)));
+      begin += count;
+    }
   });
 }
 
 }  // namespace
 
-FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute)
-    : table_(std::move(table)), compute_(compute) {
+FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute, TensorPlace place)
+    : table_(std::move(table)), compute_(compute), place_(place) {
   int num_segments = 0;
   for (const ParamSpec& param : table_) {
     LLMTRAIN_CHECK(param.segment >= num_segments - 1,
@@ -61,11 +68,13 @@ FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute)
 
 void FlatParameters::allocate(SegmentIndex index, const std::vector<const ParamSpec*>& specs) {
   SegmentParameters& segment = segments_[static_cast<std::size_t>(index)];
-  std::vector<std::int64_t> offsets;
   std::int64_t total = 0;
   for (const ParamSpec* spec : specs) {
-    offsets.push_back(total);
-    total += round_up(spec->numel(), kAlignElements);
+    ParamSlice& slice = segment.slices.emplace_back();
+    slice.spec = spec;
+    slice.shard = shard_of(*spec, place_);
+    slice.offset = total;
+    total += round_up(slice.shard.numel(), kAlignElements);
   }
   {
     const PoolScope scope(MemoryPool::kParameters);
@@ -82,13 +91,13 @@ void FlatParameters::allocate(SegmentIndex index, const std::vector<const ParamS
   }
 
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    const std::int64_t numel = specs[i]->numel();
-    const auto part = [&](const at::Tensor& buffer) { return buffer.narrow(0, offsets[i], numel); };
-    segment.slices.push_back({.spec = specs[i],
-                              .offset = offsets[i],
-                              .weight = part(segment.weights),
-                              .master = part(segment.masters),
-                              .grad = part(segment.grads)});
+    ParamSlice& slice = segment.slices[i];
+    const auto part = [&](const at::Tensor& buffer) {
+      return buffer.narrow(0, slice.offset, slice.shard.numel());
+    };
+    slice.weight = part(segment.weights);
+    slice.master = part(segment.masters);
+    slice.grad = part(segment.grads);
     const bool added = by_name_.emplace(specs[i]->name, Location{index, i}).second;
     LLMTRAIN_CHECK(added, "parameter {} is listed twice", specs[i]->name);
   }
@@ -138,24 +147,24 @@ const ParamSlice& FlatParameters::slice(const std::string& name) const {
 WeightView FlatParameters::view(const std::string& name) const {
   if (!contains(name)) return {};
   const ParamSlice& part = slice(name);
-  return {.weight = part.weight.view(part.spec->shape), .grad = part.grad.view(part.spec->shape)};
+  return {.weight = part.weight.view(part.shard.extent), .grad = part.grad.view(part.shard.extent)};
 }
 
 WeightView FlatParameters::fused_view(const std::vector<std::string>& names) const {
   if (names.empty() || !contains(names.front())) return {};
   const Location first = by_name_.at(names.front());
   const ParamSlice& head = slice(names.front());
-  std::vector<std::int64_t> shape = head.spec->shape;
-  std::int64_t numel = head.spec->numel();
+  std::vector<std::int64_t> shape = head.shard.extent;
+  std::int64_t numel = head.shard.numel();
   for (std::size_t i = 1; i < names.size(); ++i) {
     const auto found = by_name_.find(names[i]);
     if (found == by_name_.end() || found->second.segment != first.segment) return {};
     const ParamSlice& part = slice(names[i]);
-    const bool same_columns =
-        part.spec->shape.size() == shape.size() && (shape.size() < 2 || part.spec->shape[1] == shape[1]);
+    const std::vector<std::int64_t>& extent = part.shard.extent;
+    const bool same_columns = extent.size() == shape.size() && (shape.size() < 2 || extent[1] == shape[1]);
     if (!same_columns || part.offset != head.offset + numel) return {};
-    shape[0] += part.spec->shape[0];
-    numel += part.spec->numel();
+    shape[0] += extent[0];
+    numel += part.shard.numel();
   }
   const SegmentParameters& home = segment(first.segment);
   return {.weight = home.weights.narrow(0, head.offset, numel).view(shape),

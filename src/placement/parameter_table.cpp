@@ -53,18 +53,27 @@ class TableBuilder {
     norm(prefix + "input_layernorm", hidden);
     const std::string attention = prefix + "self_attn.";
     matrix(attention + "q_proj.weight", q_out, hidden, Cut::kColumn, model_.init_std);
+    by_heads();
     matrix(attention + "k_proj.weight", kv_out, hidden, Cut::kColumn, model_.init_std);
+    by_shared_heads();
     matrix(attention + "v_proj.weight", kv_out, hidden, Cut::kColumn, model_.init_std);
+    by_shared_heads();
     if (model_.qkv_bias) {
       bias(attention + "q_proj.bias", q_out, Cut::kColumn);
+      by_heads();
       bias(attention + "k_proj.bias", kv_out, Cut::kColumn);
+      by_shared_heads();
       bias(attention + "v_proj.bias", kv_out, Cut::kColumn);
+      by_shared_heads();
     }
     if (model_.qk_norm) {
-      vector(attention + "q_norm.weight", head_dim_, InitRule::kOnes);
-      vector(attention + "k_norm.weight", head_dim_, InitRule::kOnes);
+      for (const char* name : {"q_norm.weight", "k_norm.weight"}) {
+        vector(attention + name, head_dim_, InitRule::kOnes);
+        table_.back().partial_grad = true;  // a rank norms its own heads only
+      }
     }
     matrix(attention + "o_proj.weight", hidden, q_out, Cut::kRow, out_std_);
+    by_heads();
     if (model_.attention_out_bias) bias(attention + "o_proj.bias", hidden, Cut::kNone);
 
     norm(prefix + "post_attention_layernorm", hidden);
@@ -106,6 +115,14 @@ class TableBuilder {
   void bias(std::string name, std::int64_t extent, Cut cut) {
     vector(std::move(name), extent, InitRule::kZeros);
     if (cut == Cut::kColumn) table_.back().cut_dim = 0;
+  }
+
+  // The newest parameter is cut between heads, never inside one.
+  void by_heads() { table_.back().cut_unit = head_dim_; }
+  // Ranks may hold the same key/value head; each sees the gradient that comes from its own query heads.
+  void by_shared_heads() {
+    by_heads();
+    table_.back().partial_grad = true;
   }
 
   void norm(const std::string& name, std::int64_t extent) {

@@ -4,11 +4,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "llmtrain/placement/parameter_table.hpp"
+#include "llmtrain/placement/shard.hpp"
 #include "llmtrain/tensor/tensor.hpp"
 
-// The model's storage: for every segment one flat buffer of weights, one of main gradients and one of
-// master weights.
+// The model's storage on one rank: for every segment one flat buffer of weights, one of main gradients and
+// one of master weights.
+//
+// Under tensor parallelism a rank holds its shard of every parameter, and "shape" below is the shard's.
 //
 // Weights have the compute type. Main gradients and masters have fp32, or fp64 under fp64; when that is
 // the compute type, master and weights are the same storage. A parameter lies at the same element offset
@@ -16,9 +18,10 @@
 // reduced, normed and updated at once. It knows names and memory, not what the network computes.
 namespace llmtrain {
 
-// One parameter's part of the buffers: flattened one-dimensional views.
+// One parameter's part of the buffers: flattened one-dimensional views of this rank's shard of it.
 struct ParamSlice {
   const ParamSpec* spec = nullptr;
+  ParamShard shard;
   std::int64_t offset = 0;  // elements from the start of the segment's buffers
   at::Tensor weight;        // [numel] compute type
   at::Tensor master;        // [numel] main type
@@ -34,7 +37,7 @@ struct SegmentParameters {
   bool empty() const { return slices.empty(); }
 };
 
-// A weight with its main gradient, in the parameter's own shape. Both undefined: no such parameter.
+// A weight with its main gradient, in the shard's shape. Both undefined: no such parameter.
 struct WeightView {
   at::Tensor weight;
   at::Tensor grad;
@@ -45,7 +48,7 @@ class FlatParameters {
  public:
   // The table must list segments in ascending order, as parameter_table does. Gradients start at zero,
   // weights at zero too: call initialize, or fill the masters (a checkpoint does) and call publish_all.
-  FlatParameters(std::vector<ParamSpec> table, DType compute);
+  FlatParameters(std::vector<ParamSpec> table, DType compute, TensorPlace place = {});
   FlatParameters(const FlatParameters&) = delete;
   FlatParameters& operator=(const FlatParameters&) = delete;
   FlatParameters(FlatParameters&&) = default;
@@ -65,13 +68,14 @@ class FlatParameters {
   const ParamSlice& slice(const std::string& name) const;
   bool contains(const std::string& name) const { return by_name_.contains(name); }
 
-  // In the parameter's shape; undefined for an unknown name, so that optional parts need no second list.
+  // In the shard's shape; undefined for an unknown name, so that optional parts need no second list.
   WeightView view(const std::string& name) const;
   // One matrix over parameters that are neighbours in the buffer: [sum of rows, columns], or [sum of
   // rows] for vectors. Undefined when one is unknown or padding lies between them.
   WeightView fused_view(const std::vector<std::string>& names) const;
 
   const std::vector<ParamSpec>& table() const { return table_; }
+  TensorPlace place() const { return place_; }
   DType compute_type() const { return compute_; }
   DType main_type() const { return accumulation_type(compute_); }
   bool has_separate_masters() const { return compute_ != main_type(); }
@@ -86,6 +90,7 @@ class FlatParameters {
 
   std::vector<ParamSpec> table_;
   DType compute_;
+  TensorPlace place_;
   std::vector<SegmentParameters> segments_;
   std::unordered_map<std::string, Location> by_name_;
 };

@@ -25,9 +25,11 @@ struct ParamSpec {
   InitRule init = InitRule::kNormal;
   double init_std = 0.0;         // kNormal: standard deviation
   std::optional<int> cut_dim{};  // dimension cut along `cut_axis`; absent = replicated
+  std::int64_t cut_unit = 1;     // indices of cut_dim that stay together: the width of a head
   Axis cut_axis = Axis::kTensor;
-  bool decay = false;       // takes weight decay
-  std::string tied_with{};  // name of the parameter that holds the values; empty = own storage
+  bool partial_grad = false;  // ranks of the axis that hold the same values each see a part of their gradient
+  bool decay = false;         // takes weight decay
+  std::string tied_with{};    // name of the parameter that holds the values; empty = own storage
   SegmentIndex segment = 0;
 
   std::int64_t numel() const {
