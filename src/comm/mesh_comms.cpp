@@ -16,11 +16,21 @@ namespace {
 constexpr int kWorldSlot = 0;
 constexpr int kFirstAxisSlot = 1;
 constexpr int kGradientSlot = kFirstAxisSlot + static_cast<int>(kAxes.size());
-static_assert(kGradientSlot < kGroupSlots);
+constexpr int kReplicaSlot = kGradientSlot + 1;
+static_assert(kReplicaSlot < kGroupSlots);
 
 std::vector<int> world_of(const MeshShape& shape) {
   std::vector<int> ranks(static_cast<std::size_t>(shape.world_size()));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank] = static_cast<int>(rank);
+  return ranks;
+}
+
+// tp is the fastest axis: neighbours in the group are neighbours in the world.
+std::vector<int> replicas_of(const MeshShape& shape, int rank, int replicas) {
+  LLMTRAIN_CHECK(shape.tp % replicas == 0, "{} replicas in a tp group of {}", replicas, shape.tp);
+  std::vector<int> ranks(static_cast<std::size_t>(replicas));
+  const int first = rank / replicas * replicas;
+  for (int i = 0; i < replicas; ++i) ranks[static_cast<std::size_t>(i)] = first + i;
   return ranks;
 }
 
@@ -50,6 +60,7 @@ MeshComms::MeshComms(const MeshCommsOptions& options)
     own_gradient_ = make("dp_sp", kGradientSlot, gradient_group_of(shape, rank));
   gradient_ =
       own_gradient_ != nullptr ? own_gradient_.get() : &axis(shape.sp > 1 ? Axis::kSequence : Axis::kData);
+  tensor_replicas_ = make("tp_replicas", kReplicaSlot, replicas_of(shape, rank, options_.tensor_replicas));
 }
 
 MeshComms::~MeshComms() {
@@ -74,6 +85,7 @@ std::unique_ptr<Communicator> MeshComms::make(const char* name, int slot, const 
 
 void MeshComms::shutdown() {
   if (world_ == nullptr) return;
+  tensor_replicas_.reset();
   gradient_ = nullptr;
   own_gradient_.reset();
   for (auto it = axes_.rbegin(); it != axes_.rend(); ++it) it->reset();

@@ -275,6 +275,32 @@ void cross_entropy(const Acc<T>* logits, const std::int64_t* labels, T* grad, st
 }
 
 template <class T>
+void cross_entropy_parts(const Acc<T>* logits, const std::int64_t* labels, double* parts, std::int64_t rows,
+                         std::int64_t cols) {
+  using A = Acc<T>;
+  for (std::int64_t row = 0; row < rows; ++row, logits += cols, parts += 3) {
+    const A top = max_of(logits, cols);
+    parts[0] = static_cast<double>(top);
+    parts[1] = static_cast<double>(sum_of<A>(cols, [=](std::int64_t i) { return fast_exp(logits[i] - top); }));
+    parts[2] = labels[row] < 0 ? 0.0 : static_cast<double>(logits[labels[row]]);
+  }
+}
+
+template <class T>
+void cross_entropy_gradient(const Acc<T>* logits, const std::int64_t* labels, const Acc<T>* largest,
+                            const Acc<T>* scale, T* grad, std::int64_t rows, std::int64_t cols, Acc<T> seed) {
+  using A = Acc<T>;
+  for (std::int64_t row = 0; row < rows; ++row, logits += cols, grad += cols) {
+    const A top = largest[row];
+    const A factor = scale[row];
+    const std::int64_t label = labels[row];
+    const A at_label = label < 0 ? A(0) : fast_exp(logits[label] - top) * factor - seed;
+    for (std::int64_t i = 0; i < cols; ++i) store(grad[i], fast_exp(logits[i] - top) * factor);
+    if (label >= 0) store(grad[label], at_label);
+  }
+}
+
+template <class T>
 void to_acc(const T* x, Acc<T>* y, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = load(x[i]);
 }
@@ -302,6 +328,8 @@ constexpr RowKernels<T> make_table() {
           .plain_backward = plain_backward<T>,
           .rotate = rotate<T>,
           .cross_entropy = cross_entropy<T>,
+          .cross_entropy_parts = cross_entropy_parts<T>,
+          .cross_entropy_gradient = cross_entropy_gradient<T>,
           .to_acc = to_acc<T>,
           .from_acc = from_acc<T>,
           .add_rows = add_rows<T>};

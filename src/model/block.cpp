@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include "llmtrain/core/division.hpp"
+
 namespace llmtrain {
 
 BlockWeights block_weights(const FlatParameters& params, const ModelSpec& model, std::int64_t layer) {
   const std::string prefix = fmt::format("model.layers.{}.", layer);
   const std::string attention = prefix + "self_attn.";
-  return {.heads = model.num_heads,
-          .kv_heads = model.num_kv_heads.value(),
-          .head_dim = model.head_dim.value(),
+  const std::int64_t head_dim = model.head_dim.value();
+  return {.heads = exact_div(params.view(attention + "q_proj.weight").weight.size(0), head_dim),
+          .kv_heads = exact_div(params.view(attention + "k_proj.weight").weight.size(0), head_dim),
+          .head_dim = head_dim,
           .attention_norm = norm_weights(params, model, prefix + "input_layernorm"),
           .qkv = linear_weights(params, {attention + "q_proj", attention + "k_proj", attention + "v_proj"}),
           .q_norm = params.view(attention + "q_norm.weight"),
@@ -26,10 +29,10 @@ at::Tensor block(const at::Tensor& x,
                  const RopeTables& rope,
                  const GradientContext& context,
                  KvCache::Layer* cache) {
-  const at::Tensor qkv = linear(norm(x, w.attention_norm), w.qkv, context);  // [b s, (n + 2k) d]
-  const at::Tensor heads = attention_core(qkv, w, layout, rope, cache);      // [b s, n d]
-  const at::Tensor middle = linear(heads, w.out, context, x);                // [b s, h]
-  return mlp(norm(middle, w.mlp_norm), w.mlp, context, middle);              // [b s, h]
+  const at::Tensor qkv = column_linear(norm(x, w.attention_norm), w.qkv, context);  // [b s, (n + 2k) d]
+  const at::Tensor heads = attention_core(qkv, w, layout, rope, cache);             // [b s, n d]
+  const at::Tensor middle = row_linear(heads, w.out, context, x);                   // [b s, h]
+  return mlp(norm(middle, w.mlp_norm), w.mlp, context, middle);                     // [b s, h]
 }
 
 }  // namespace llmtrain

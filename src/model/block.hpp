@@ -7,7 +7,8 @@
 #include "mlp.hpp"
 #include "norm.hpp"
 
-// One block of the transformer: x + attention(norm(x)), then + mlp(norm(.)).
+// One block of the transformer: x + attention(norm(x)), then + mlp(norm(.)). Heads, and the width between the
+// two projections of the mlp, are those of this rank.
 namespace llmtrain {
 
 struct BlockWeights {

@@ -2,10 +2,13 @@
 
 #include "llmtrain/model/transformer.hpp"
 
-// What the operators of one Transformer share: how weight gradients are run.
+#include "tensor_region.hpp"
+
+// What the operators of one Transformer share: the ranks they compute with, and how weight gradients are run.
 namespace llmtrain {
 
 struct GradientContext {
+  TensorRegion region;
   WeightGradientRunner runner;  // empty: at once
 
   void run(std::function<void()> weight_gradient) const {

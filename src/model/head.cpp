@@ -3,9 +3,9 @@
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/tensor/gemm.hpp"
 
-#include "rows.hpp"
+#include "cross_entropy.hpp"
 
-// Shapes: t tokens of the micro-batch, c of a chunk, h width, vocab rows of the head matrix.
+// Shapes: t tokens of the micro-batch, c of a chunk, h width, vocab rows of the head matrix on this rank.
 namespace llmtrain {
 namespace {
 
@@ -24,44 +24,27 @@ std::int64_t count_labels(const at::Tensor& labels, std::int64_t vocab) {
   return count;
 }
 
-// Loss of one chunk; with a defined `grad` also seed x (softmax - onehot).
-double chunk_loss(const at::Tensor& logits, const std::int64_t* labels, const at::Tensor& grad, double seed) {
-  const std::int64_t vocab = logits.size(1);
-  std::vector<double> losses(static_cast<std::size_t>(logits.size(0)), 0.0);
-  const auto run = [&]<class T>(T) {
-    for_rows(logits.size(0), vocab, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        row_kernels<T>().cross_entropy(pointer<Acc<T>>(logits) + row * vocab,
-                                       labels + row,
-                                       grad.defined() ? pointer<T>(grad) + row * vocab : nullptr,
-                                       1,
-                                       vocab,
-                                       static_cast<Acc<T>>(seed),
-                                       &losses[static_cast<std::size_t>(row)]);
-    });
-  };
-  dispatch_rows(grad.defined() ? grad : logits, run);
-  double sum = 0.0;
-  for (const double loss : losses) sum += loss;
-  return sum;
-}
-
 }  // namespace
 
 HeadWeights head_weights(const FlatParameters& params, const ModelSpec& model) {
-  return {.norm = norm_weights(params, model, "model.norm"), .matrix = params.view("lm_head.weight")};
+  return {.norm = norm_weights(params, model, "model.norm"),
+          .matrix = params.view("lm_head.weight"),
+          .vocabulary = vocabulary_part(params, "lm_head.weight")};
 }
 
-HeadLoss head_loss(const at::Tensor& hidden,
+HeadLoss head_loss(const at::Tensor& normed,
                    const at::Tensor& labels,
                    const HeadWeights& w,
+                   const TensorRegion& region,
                    const LossOptions& options) {
+  const at::Tensor hidden = region.whole(normed);  // [t, h]
   const std::int64_t tokens = hidden.size(0);
-  const std::int64_t vocab = w.matrix.weight.size(0);
+  const std::int64_t vocab = w.vocabulary.count;
   const DType type = dtype_of(hidden.scalar_type());
   expect_shape(labels, {tokens}, "labels");
-  HeadLoss result{.sums = {.tokens = count_labels(labels, vocab)}};
-  if (options.with_gradient) result.d_hidden = empty_host(hidden.sizes(), type);  // [t, h]
+  HeadLoss result{.sums = {.tokens = count_labels(labels, w.vocabulary.total)}};
+  at::Tensor d_hidden;  // [t, h]
+  if (options.with_gradient) d_hidden = empty_host(hidden.sizes(), type);
 
   const std::int64_t chunk = std::min(options.chunk_tokens, tokens);
   at::Tensor logits_buffer = empty_host({chunk, vocab}, accumulation_type(type));  // [c, vocab]
@@ -76,16 +59,19 @@ HeadLoss head_loss(const at::Tensor& hidden,
     at::Tensor logits = logits_buffer.narrow(0, 0, rows);    // [c, vocab]
     gemm(input, w.matrix.weight.t(), logits);
     const at::Tensor grad = grad_buffer.defined() ? grad_buffer.narrow(0, 0, rows) : at::Tensor();
-    result.sums.loss += chunk_loss(logits, labels.data_ptr<std::int64_t>() + first, grad, options.seed);
+    result.sums.loss += cross_entropy(
+        logits, labels.data_ptr<std::int64_t>() + first, w.vocabulary, region, grad, options.seed);
     if (!grad.defined()) continue;
-    at::Tensor d_input = result.d_hidden.narrow(0, first, rows);  // [c, h]
+    at::Tensor d_input = d_hidden.narrow(0, first, rows);  // [c, h]
     gemm(grad, w.matrix.weight, d_input);
     gemm(grad.t(), input, matrix_grad, {.beta = 1.0});
   }
+  if (options.with_gradient) result.d_hidden = region.summed(d_hidden);
   return result;
 }
 
 at::Tensor head_logits(const at::Tensor& hidden, const HeadWeights& w) {
+  LLMTRAIN_CHECK(w.vocabulary.is_whole(), "logits are asked for where the vocabulary is cut over ranks");
   at::Tensor logits = empty_host({hidden.size(0), w.matrix.weight.size(0)},
                                  accumulation_type(dtype_of(hidden.scalar_type())));  // [t, vocab]
   gemm(hidden, w.matrix.weight.t(), logits);

@@ -2,16 +2,19 @@
 
 #include "linear.hpp"
 #include "norm.hpp"
+#include "vocabulary_part.hpp"
 
 // The last segment: final norm, head matrix and cross entropy.
 //
 // Logits exist only for a chunk of tokens at a time, in fp32 (fp64); their gradient goes straight into
-// the gradients of the hidden state and of the head matrix. The result does not depend on the chunk.
+// the gradients of the hidden state and of the head matrix. The result does not depend on the chunk. A
+// rank has the logits of its part of the vocabulary only.
 namespace llmtrain {
 
 struct HeadWeights {
   NormWeights norm;
-  WeightView matrix;  // [vocab, h]
+  WeightView matrix;  // [rows of this rank, h]
+  VocabularyPart vocabulary;
 };
 
 HeadWeights head_weights(const FlatParameters& params, const ModelSpec& model);
@@ -27,13 +30,14 @@ struct LossOptions {
   double seed = 1.0;
 };
 
-// hidden [t, h] after the final norm, labels [t].
-HeadLoss head_loss(const at::Tensor& hidden,
+// normed [t, h] comes from the final norm; labels [t]. Collective over the region.
+HeadLoss head_loss(const at::Tensor& normed,
                    const at::Tensor& labels,
                    const HeadWeights& w,
+                   const TensorRegion& region,
                    const LossOptions& options);
 
-// hidden [t, h] -> logits [t, vocab] in the accumulation type.
+// hidden [t, h] -> logits [t, vocab] in the accumulation type; for a rank that holds the whole vocabulary.
 at::Tensor head_logits(const at::Tensor& hidden, const HeadWeights& w);
 
 }  // namespace llmtrain

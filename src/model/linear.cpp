@@ -38,6 +38,17 @@ void add_bias(at::Tensor& y, const LinearWeights& w, bool overwrite) {
   }
 }
 
+// y = beta y + x W^T, column part by column part.
+void multiply(const at::Tensor& x, const LinearWeights& w, at::Tensor& y, double beta) {
+  std::int64_t column = 0;
+  for (const WeightView& part : w.weights) {
+    const std::int64_t width = part.weight.size(0);
+    at::Tensor columns = y.narrow(1, column, width);  // [t, out_i]
+    gemm(x, part.weight.t(), columns, {.beta = beta});
+    column += width;
+  }
+}
+
 }  // namespace
 
 LinearWeights linear_weights(const FlatParameters& params, const std::vector<std::string>& names) {
@@ -49,29 +60,45 @@ LinearWeights linear_weights(const FlatParameters& params, const std::vector<std
   return w;
 }
 
-at::Tensor linear(const at::Tensor& x,
-                  const LinearWeights& w,
-                  const GradientContext& context,
-                  const at::Tensor& residual) {
+at::Tensor column_linear(const at::Tensor& x, const LinearWeights& w, const GradientContext& context) {
   expect_shape(x, {kAnyExtent, w.in}, "input of a linear layer");
-  const at::Tensor input = x.detach();  // [t, in]
-  const bool start = residual.defined() || !w.biases.empty();
-  at::Tensor y = residual.defined() ? residual.detach().clone() : at::Tensor();  // [t, out]
-  if (!y.defined()) y = empty_host({x.size(0), w.out}, dtype_of(x.scalar_type()));
-  if (!w.biases.empty()) add_bias(y, w, !residual.defined());
-  std::int64_t column = 0;
-  for (const WeightView& part : w.weights) {
-    const std::int64_t width = part.weight.size(0);
-    at::Tensor columns = y.narrow(1, column, width);  // [t, out_i]
-    gemm(input, part.weight.t(), columns, {.beta = start ? 1.0 : 0.0});
-    column += width;
+  const at::Tensor rows = x.detach();                                            // [t, in]
+  const at::Tensor input = context.region.whole(rows);                           // [t, in]
+  at::Tensor y = empty_host({input.size(0), w.out}, dtype_of(x.scalar_type()));  // [t, out]
+  if (!w.biases.empty()) add_bias(y, w, true);
+  multiply(input, w, y, w.biases.empty() ? 0.0 : 1.0);
+  if (wants_gradient({x})) {
+    attach_backward(y, {x}, "ColumnLinear", [rows, &w, &context](const at::Tensor& dy) {
+      const at::Tensor grad = dy.contiguous();              // [t, out]
+      const at::Tensor again = context.region.whole(rows);  // [t, in]
+      context.run([grad, again, &w] { add_linear_weight_gradient(grad, again, w); });
+      return std::vector<at::Tensor>{context.region.summed(linear_input_gradient(grad, w))};
+    });
+  }
+  return y;
+}
+
+at::Tensor row_linear(const at::Tensor& x,
+                      const LinearWeights& w,
+                      const GradientContext& context,
+                      const at::Tensor& residual) {
+  expect_shape(x, {kAnyExtent, w.in}, "input of a linear layer");
+  const at::Tensor input = x.detach();       // [t, in]
+  at::Tensor y = residual.detach().clone();  // [t, out]
+  if (!w.biases.empty()) add_bias(y, w, false);
+  if (context.region.is_alone()) {
+    multiply(input, w, y, 1.0);
+  } else {
+    at::Tensor partial = empty_host({x.size(0), w.out}, dtype_of(x.scalar_type()));  // [t, out]
+    multiply(input, w, partial, 0.0);
+    y.add_(context.region.summed(partial));
   }
   if (wants_gradient({x, residual})) {
-    const bool with_residual = residual.defined();
-    attach_backward(y, {x, residual}, "Linear", [input, &w, &context, with_residual](const at::Tensor& dy) {
-      const at::Tensor grad = dy.contiguous();  // [t, out]
+    attach_backward(y, {x, residual}, "RowLinear", [input, &w, &context](const at::Tensor& dy) {
+      const at::Tensor rows = dy.contiguous();             // [t, out]
+      const at::Tensor grad = context.region.whole(rows);  // [t, out]
       context.run([grad, input, &w] { add_linear_weight_gradient(grad, input, w); });
-      return std::vector<at::Tensor>{linear_input_gradient(grad, w), with_residual ? grad : at::Tensor()};
+      return std::vector<at::Tensor>{linear_input_gradient(grad, w), rows};
     });
   }
   return y;

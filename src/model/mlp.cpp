@@ -83,9 +83,9 @@ at::Tensor mlp(const at::Tensor& x,
                const MlpWeights& w,
                const GradientContext& context,
                const at::Tensor& residual) {
-  const at::Tensor up = linear(x, w.up, context);    // [t, u]
-  const at::Tensor active = activation(up, w.kind);  // [t, f]
-  return linear(active, w.down, context, residual);  // [t, h]
+  const at::Tensor up = column_linear(x, w.up, context);  // [t, u]
+  const at::Tensor active = activation(up, w.kind);       // [t, f]
+  return row_linear(active, w.down, context, residual);   // [t, h]
 }
 
 }  // namespace llmtrain

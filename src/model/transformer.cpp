@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "llmtrain/core/check.hpp"
+#include "llmtrain/core/division.hpp"
 #include "llmtrain/model/kv_cache.hpp"
 #include "llmtrain/tensor/gradient_node.hpp"
 
@@ -19,8 +20,10 @@ namespace {
 
 constexpr std::int64_t kLogitsBytes = 16 << 20;
 
-std::int64_t default_chunk(const ModelSpec& model, DType compute) {
-  const auto row = model.vocab_size * static_cast<std::int64_t>(bytes_of(accumulation_type(compute)));
+// The same on every rank, whose parts of the vocabulary differ by a row.
+std::int64_t default_chunk(const ModelSpec& model, DType compute, int ranks) {
+  const auto row =
+      ceil_div(model.vocab_size, ranks) * static_cast<std::int64_t>(bytes_of(accumulation_type(compute)));
   return std::max<std::int64_t>(64, kLogitsBytes / row);
 }
 
@@ -45,10 +48,16 @@ struct Transformer::Impl {
   Impl(const ModelSpec& spec, FlatParameters& parameters, const TransformerOptions& options)
       : model(spec),
         compute(parameters.compute_type()),
-        chunk(options.loss_chunk_tokens > 0 ? options.loss_chunk_tokens : default_chunk(spec, compute)),
+        chunk(options.loss_chunk_tokens > 0 ? options.loss_chunk_tokens
+                                            : default_chunk(spec, compute, parameters.place().size)),
         max_positions(options.max_positions),
+        context{.region = TensorRegion(options.tensor_group), .runner = {}},
         embedding(embedding_weights(parameters)),
         head(head_weights(parameters, spec)) {
+    LLMTRAIN_CHECK(context.region.size() == parameters.place().size,
+                   "parameters cut for {} ranks in a group of {}",
+                   parameters.place().size,
+                   context.region.size());
     LLMTRAIN_CHECK(max_positions > 0, "a transformer for {} positions", max_positions);
     for (std::int64_t layer = 0; layer < spec.num_layers; ++layer)
       blocks.push_back(block_weights(parameters, spec, layer));
@@ -73,7 +82,7 @@ struct Transformer::Impl {
 
   // Final hidden state, normed, without a graph. [b s, h]
   at::Tensor hidden_without_graph(const at::Tensor& tokens, const SequenceLayout& layout, KvCache* cache) {
-    at::Tensor x = embed(tokens, embedding, layout);  // [b s, h]
+    at::Tensor x = embed(tokens, embedding, layout, context.region);  // [b s, h]
     for (std::size_t i = 0; i < blocks.size(); ++i)
       x = block(x, blocks[i], layout, rope, context, cache ? &cache->layer(static_cast<int>(i)) : nullptr);
     return norm(x, head.norm);  // [b s, h]
@@ -83,11 +92,11 @@ struct Transformer::Impl {
   DType compute;
   std::int64_t chunk;
   std::int64_t max_positions;
+  GradientContext context;
   EmbeddingWeights embedding;
   std::vector<BlockWeights> blocks;
   HeadWeights head;
   RopeTables rope;  // undefined for learned positions
-  GradientContext context;
   std::deque<KeptPass> kept;
 };
 
@@ -100,7 +109,7 @@ LossSums Transformer::forward(const MicroBatch& batch, double gradient_seed) {
   Impl& m = *impl_;
   const at::AutoGradMode graph(true);
   KeptPass pass{.tokens = batch.tokens, .layout = m.layout_of(batch.tokens, 0)};
-  at::Tensor x = embed(batch.tokens, m.embedding, pass.layout);  // [b s, h]
+  at::Tensor x = embed(batch.tokens, m.embedding, pass.layout, m.context.region);  // [b s, h]
   for (const BlockWeights& weights : m.blocks) {
     const at::Tensor input = leaf_of(x);                                              // [b s, h]
     const at::Tensor output = block(input, weights, pass.layout, m.rope, m.context);  // [b s, h]
@@ -112,6 +121,7 @@ LossSums Transformer::forward(const MicroBatch& batch, double gradient_seed) {
   const HeadLoss loss = head_loss(pass.final_norm.output.detach(),
                                   batch.labels.contiguous().view({-1}),
                                   m.head,
+                                  m.context.region,
                                   {.chunk_tokens = m.chunk, .with_gradient = true, .seed = gradient_seed});
   pass.d_normed = loss.d_hidden;  // [b s, h]
   m.kept.push_back(std::move(pass));
@@ -136,7 +146,7 @@ void Transformer::backward(const SegmentCallback& on_gradient_ready) {
     pass.blocks[i] = {};
     ready(i + 1);
   }
-  embed_backward(pass.tokens, grad, m.embedding, pass.layout);
+  embed_backward(pass.tokens, grad, m.embedding, pass.layout, m.context.region);
   ready(0);
 }
 
@@ -148,7 +158,11 @@ LossSums Transformer::evaluate(const MicroBatch& batch) {
   const at::AutoGradMode no_graph(false);
   const SequenceLayout layout = impl_->layout_of(batch.tokens, 0);
   const at::Tensor hidden = impl_->hidden_without_graph(batch.tokens, layout, nullptr);  // [b s, h]
-  return head_loss(hidden, batch.labels.contiguous().view({-1}), impl_->head, {.chunk_tokens = impl_->chunk})
+  return head_loss(hidden,
+                   batch.labels.contiguous().view({-1}),
+                   impl_->head,
+                   impl_->context.region,
+                   {.chunk_tokens = impl_->chunk})
       .sums;
 }
 

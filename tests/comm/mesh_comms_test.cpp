@@ -73,6 +73,17 @@ TEST_CASE("mesh comms: the gradient group is the dp group when only dp cuts", "[
   });
 }
 
+TEST_CASE("mesh comms: neighbours of a tp group that share a head are a group", "[comm]") {
+  spawn_ranks(8, [&](int rank, const auto& region) {
+    MeshCommsOptions options = options_for({.dp = 2, .tp = 4}, rank, region);
+    options.tensor_replicas = 2;
+    MeshComms comms(options);
+    require(comms.tensor_replicas().size() == 2, "two ranks");
+    require(comms.tensor_replicas().rank() == rank % 2, "in order");
+    require(sum_of(comms.tensor_replicas(), 1 << rank) == 3 << (rank / 2 * 2), "neighbours");
+  });
+}
+
 TEST_CASE("mesh comms: byte strings of any length are gathered", "[comm]") {
   spawn_ranks(3, [&](int rank, const auto& region) {
     MeshComms comms(options_for({.dp = 3}, rank, region));

@@ -124,6 +124,35 @@ TEST_CASE("row kernels: cross entropy survives huge logits, and its gradient sum
   }
 }
 
+TEST_CASE("row kernels: cross entropy in two halves of the vocabulary is that of the whole", "[kernels]") {
+  constexpr std::int64_t kLeft = 20;
+  constexpr std::int64_t kRight = 31;
+  const auto logits = numbers(kLeft + kRight, 5.0f);
+  for (const std::int64_t label : {3, 20, 50}) {
+    std::vector<float> whole(logits.size());
+    double loss = 0.0;
+    row_kernels<float>().cross_entropy(logits.data(), &label, whole.data(), 1, kLeft + kRight, 0.5f, &loss);
+
+    const std::int64_t left = label < kLeft ? label : -1;
+    const std::int64_t right = label < kLeft ? -1 : label - kLeft;
+    double a[3], b[3];
+    row_kernels<float>().cross_entropy_parts(logits.data(), &left, a, 1, kLeft);
+    row_kernels<float>().cross_entropy_parts(logits.data() + kLeft, &right, b, 1, kRight);
+    const double top = std::max(a[0], b[0]);
+    const double sum = a[1] * std::exp(a[0] - top) + b[1] * std::exp(b[0] - top);
+    CHECK(std::log(sum) - (a[2] + b[2] - top) == Approx(loss).epsilon(1e-6));
+
+    const auto largest = static_cast<float>(top);
+    const auto scale = static_cast<float>(0.5 / sum);
+    std::vector<float> parts(logits.size());
+    row_kernels<float>().cross_entropy_gradient(
+        logits.data(), &left, &largest, &scale, parts.data(), 1, kLeft, 0.5f);
+    row_kernels<float>().cross_entropy_gradient(
+        logits.data() + kLeft, &right, &largest, &scale, parts.data() + kLeft, 1, kRight, 0.5f);
+    for (std::size_t i = 0; i < whole.size(); ++i) CHECK(std::abs(parts[i] - whole[i]) < 1e-7f);
+  }
+}
+
 TEST_CASE("row kernels: every instruction set computes what plain code computes", "[kernels]") {
   INFO("instruction set " << kernel_instruction_set());
   const std::int64_t rows = 5;

@@ -35,7 +35,8 @@ inline void randomise(FlatParameters& params, std::uint64_t seed = 5) {
       const std::uint64_t key = init_key(seed, slice.spec->name);
       at::Tensor values = slice.master.to(at::kDouble);
       for (std::int64_t j = 0; j < values.numel(); ++j)
-        values.data_ptr<double>()[j] += 0.1 * normal_quantile(philox(key, static_cast<std::uint64_t>(j))[0]);
+        values.data_ptr<double>()[j] +=
+            0.1 * normal_quantile(philox(key, static_cast<std::uint64_t>(slice.shard.global_index(j)))[0]);
       at::Tensor master = slice.master;
       master.copy_(values);
     }

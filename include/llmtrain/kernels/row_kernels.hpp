@@ -88,6 +88,21 @@ struct RowKernels {
                         std::int64_t cols,
                         A seed,
                         double* loss);
+  // The same in two halves, for ranks that each have the logits of a part of the vocabulary. First, per row:
+  // parts = {largest logit, sum of exponentials above it, the label's logit}; a negative label is not among
+  // these logits and gives 0.
+  void (*cross_entropy_parts)(
+      const A* logits, const std::int64_t* labels, double* parts, std::int64_t rows, std::int64_t cols);
+  // Then, with every row's largest logit of all parts and scale = seed / sum of all exponentials (0 for a row
+  // that does not count): scale * exp(logit - largest), less seed at the label.
+  void (*cross_entropy_gradient)(const A* logits,
+                                 const std::int64_t* labels,
+                                 const A* largest,
+                                 const A* scale,
+                                 T* grad,
+                                 std::int64_t rows,
+                                 std::int64_t cols,
+                                 A seed);
 
   void (*to_acc)(const T* x, A* y, std::int64_t n);
   void (*from_acc)(const A* x, T* y, std::int64_t n);

@@ -13,9 +13,11 @@
 // segment they are autograd. A segment keeps its input and output from forward to backward and
 // nothing else that is ours. Weight gradients are *added* to the main gradients of FlatParameters in
 // fp32 (fp64 under fp64): sums over micro-batches are exact up to that rounding, also under bf16.
-// It allocates no parameters, updates none, and talks to no other rank.
+// It allocates no parameters and updates none. Under tensor parallelism the ranks of a group compute the same
+// micro-batches together, each with its shards; they talk at the borders of each half of a block only.
 namespace llmtrain {
 
+class Communicator;
 class KvCache;
 
 struct MicroBatch {
@@ -43,8 +45,9 @@ using SegmentCallback = std::function<void(SegmentIndex)>;
 using WeightGradientRunner = std::function<void(std::function<void()>)>;
 
 struct TransformerOptions {
-  std::int64_t max_positions = 0;      // rows of the rope tables; the longest sequence
-  std::int64_t loss_chunk_tokens = 0;  // tokens whose logits exist at once; 0 = about 16 MiB of logits
+  std::int64_t max_positions = 0;        // rows of the rope tables; the longest sequence
+  std::int64_t loss_chunk_tokens = 0;    // tokens whose logits exist at once; 0 = about 16 MiB of logits
+  Communicator* tensor_group = nullptr;  // the tp group that `params` is cut for; null or one rank = alone
 };
 
 class Transformer {

@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "llmtrain/comm/mesh_comms.hpp"
+#include "llmtrain/parallel/replica_gradients.hpp"
+
+#include "tests/model/model_fixture.hpp"
+#include "tests/model/tiny_models.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/spawn_ranks.hpp"
+
+// Forward and backward of a whole model over tensor-parallel ranks, against one rank, number by number.
+using namespace llmtrain;
+using namespace llmtrain::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::int64_t kChunk = 5;  // of 24 tokens: chunks that do not divide
+
+struct Numbers {
+  double loss = 0;
+  double evaluated = 0;
+  std::int64_t tokens = 0;
+  std::map<std::string, std::vector<double>> grads;  // global
+};
+
+std::vector<double> to_doubles(const at::Tensor& tensor) {
+  const at::Tensor wide = tensor.to(at::kDouble).contiguous();
+  return {wide.data_ptr<double>(), wide.data_ptr<double>() + wide.numel()};
+}
+
+// Two micro-batches, so that sums over micro-batches are part of it.
+Numbers compute(FlatParameters& params, Transformer& model, const ModelSpec& spec) {
+  Numbers numbers;
+  for (const std::uint64_t seed : {7, 8}) {
+    const LossSums sums = model.forward(random_batch(2, 12, spec.vocab_size, seed), 0.25);
+    model.backward();
+    numbers.loss += sums.loss;
+    numbers.tokens += sums.tokens;
+  }
+  numbers.evaluated = model.evaluate(random_batch(1, 7, spec.vocab_size, 9)).loss;
+  for (int s = 0; s < params.num_segments(); ++s)
+    for (const ParamSlice& slice : params.segment(s).slices)
+      numbers.grads[slice.spec->name] = to_doubles(slice.grad);
+  return numbers;
+}
+
+Numbers alone(const ModelSpec& spec, DType compute_type) {
+  TestModel model(spec, compute_type, kChunk);
+  return compute(model.params, model.transformer, spec);
+}
+
+// How far a rank's numbers are from those of one rank alone; elements where it holds the shard.
+double difference(const Numbers& reference, const Numbers& own, const FlatParameters& params) {
+  double largest = 0;
+  for (const auto& [name, grad] : reference.grads)
+    for (const double value : grad) largest = std::max(largest, std::abs(value));
+  double worst = std::max(std::abs(own.loss - reference.loss) / reference.loss,
+                          std::abs(own.evaluated - reference.evaluated) / reference.evaluated);
+  for (int s = 0; s < params.num_segments(); ++s)
+    for (const ParamSlice& slice : params.segment(s).slices) {
+      const std::vector<double>& whole = reference.grads.at(slice.spec->name);
+      const std::vector<double>& part = own.grads.at(slice.spec->name);
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        const auto index = static_cast<std::size_t>(slice.shard.global_index(static_cast<std::int64_t>(i)));
+        worst = std::max(worst, std::abs(part[i] - whole[index]) / largest);
+      }
+    }
+  return worst;
+}
+
+double difference_over_ranks(const ModelSpec& spec, DType compute_type, int tp) {
+  const Numbers reference = alone(spec, compute_type);
+  double worst = 0;
+  std::mutex mutex;
+  spawn_ranks(tp, [&](int rank, const auto& region) {
+    at::set_num_threads(1);
+    MeshComms comms({.shape = {.tp = tp},
+                     .global_rank = rank,
+                     .tensor_replicas = kv_head_replicas(spec, tp),
+                     .region = region,
+                     .timeout = 20s,
+                     .check_calls = true});
+    Communicator& group = comms.axis(Axis::kTensor);
+    FlatParameters params(parameter_table(spec), compute_type, {.rank = rank, .size = tp});
+    randomise(params);
+    Transformer model(
+        spec, params, {.max_positions = 16, .loss_chunk_tokens = kChunk, .tensor_group = &group});
+    Numbers own = compute(params, model, spec);
+    ReplicaGradients replicas(params, group, comms.tensor_replicas());
+    for (int s = params.num_segments(); s-- > 0;) replicas.sum(s);
+    for (int s = 0; s < params.num_segments(); ++s)
+      for (const ParamSlice& slice : params.segment(s).slices)
+        own.grads[slice.spec->name] = to_doubles(slice.grad);
+    require(own.tokens == reference.tokens, "labels are counted as on one rank");
+    const std::lock_guard lock(mutex);
+    worst = std::max(worst, difference(reference, own, params));
+  });
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("tensor parallel: loss and every gradient of each model are those of one rank", "[model][ranks]") {
+  for (const NamedModel& model : tiny_models())
+    for (const int tp : {2, 4}) {
+      CAPTURE(model.name, tp);
+      CHECK(difference_over_ranks(model.spec, DType::kFp64, tp) < 1e-12);
+    }
+}
+
+TEST_CASE("tensor parallel: fp32 and bf16 differ by their rounding only", "[model][ranks]") {
+  CHECK(difference_over_ranks(tiny_qwen3(), DType::kFp32, 4) < 2e-6);
+  CHECK(difference_over_ranks(tiny_qwen3(), DType::kBf16, 4) < 3e-2);
+}
+
+TEST_CASE("tensor parallel: logits of extreme size lose nothing over ranks", "[model][ranks]") {
+  ModelSpec spec = tiny_llama();
+  spec.init_std = 6.0;  // losses in the hundreds: a softmax of one, far from its label
+  CHECK(difference_over_ranks(spec, DType::kFp64, 4) < 1e-11);
+  CHECK(difference_over_ranks(spec, DType::kFp32, 4) < 1e-4);
+}
+
+TEST_CASE("tensor parallel: a cut vocabulary gives no logits", "[model][ranks]") {
+  spawn_ranks(2, [](int rank, const auto& region) {
+    const ModelSpec spec = tiny_llama();
+    MeshComms comms({.shape = {.tp = 2}, .global_rank = rank, .region = region, .timeout = 20s});
+    FlatParameters params(parameter_table(spec), DType::kFp32, {.rank = rank, .size = 2});
+    Transformer model(spec, params, {.max_positions = 16, .tensor_group = &comms.axis(Axis::kTensor)});
+    bool refused = false;
+    try {
+      model.logits(random_batch(1, 4, spec.vocab_size).tokens);
+    } catch (const std::exception&) {
+      refused = true;
+    }
+    require(refused, "logits of a part of the vocabulary");
+  });
+}
