@@ -31,7 +31,7 @@ bool is_name(const std::string& text) {
 
 void check_layout(Rules& rules) {
   const ParallelismSpec& p = rules.spec.parallelism;
-  check_degree(rules, "parallelism.tp", p.tp, "tensor parallelism");
+  check_tensor(rules);
   check_degree(rules, "parallelism.pp", p.pp, "pipeline parallelism");
   check_degree(rules, "parallelism.sp", p.sp, "splitting a sequence over ranks");
   const LaunchSpec& launch = rules.spec.launch;

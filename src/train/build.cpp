@@ -16,6 +16,7 @@
 #include "llmtrain/optim/optimizer.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 #include "llmtrain/parallel/gradient_reducer.hpp"
+#include "llmtrain/parallel/replica_gradients.hpp"
 #include "llmtrain/placement/parameter_table.hpp"
 #include "llmtrain/shm/region.hpp"
 #include "llmtrain/sizing/flops.hpp"
@@ -24,6 +25,7 @@
 #include "llmtrain/train/compute_setup.hpp"
 #include "llmtrain/train/error.hpp"
 #include "llmtrain/train/evaluator.hpp"
+#include "llmtrain/train/gradient_norm.hpp"
 #include "llmtrain/train/open_data.hpp"
 #include "llmtrain/train/peak.hpp"
 #include "llmtrain/train/rank_totals.hpp"
@@ -35,6 +37,7 @@ namespace {
 MeshCommsOptions comms_options(RankContext& context) {
   MeshCommsOptions options{.shape = context.plan.mesh,
                            .global_rank = context.request.rank,
+                           .tensor_replicas = kv_head_replicas(context.spec.model, context.plan.mesh.tp),
                            .timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::duration<double>(context.spec.resilience.collective_timeout_s)),
                            .check_calls = context.spec.monitoring.check_collectives,
@@ -44,6 +47,11 @@ MeshCommsOptions comms_options(RankContext& context) {
     options.region = value_or_throw(ShmRegion::map(context.request.shm_fd, context.plan.world_size));
   if (options.region) options.region->attach(context.request.rank);
   return options;
+}
+
+TensorPlace tensor_place(const RankContext& context) {
+  const MeshShape& mesh = context.plan.mesh;
+  return {.rank = coord_of(mesh, context.request.rank).tp, .size = mesh.tp};
 }
 
 std::vector<OptimizerSlice> optimizer_slices(const FlatParameters& parameters) {
@@ -99,8 +107,9 @@ struct Rank::Parts {
   // From here on no parameter is created or renamed.
   FlatParameters parameters;
   Transformer model;
-  std::vector<at::Tensor> gradients;
+  ReplicaGradients replicas;
   GradientReducer reducer;
+  GradientNorm norm;
   std::unique_ptr<Optimizer> optimizer;
   Checkpointer checkpoints;
   Progress progress;
@@ -122,13 +131,16 @@ Rank::Parts::Parts(RankContext& rank_context)
     : context(rank_context),
       comms(comms_options(context)),
       parameters(parameter_table(context.spec.model, context.spec.optimizer.decay_embeddings),
-                 context.spec.precision.compute),
-      model(context.spec.model, parameters, {.max_positions = context.spec.data.seq_length}),
-      gradients(gradient_buffers(parameters)),
-      reducer(comms.gradient(), gradients),
+                 context.spec.precision.compute,
+                 tensor_place(context)),
+      model(context.spec.model,
+            parameters,
+            {.max_positions = context.spec.data.seq_length, .tensor_group = &comms.axis(Axis::kTensor)}),
+      replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas()),
+      reducer(comms.gradient(), gradient_buffers(parameters)),
+      norm(parameters, comms.axis(Axis::kTensor)),
       optimizer(make_counted_optimizer(context.spec.optimizer, parameters)),
-      checkpoints(
-          context, parameters, *optimizer, comms.world(), value_or_throw(tokenizer_copy(context.spec))),
+      checkpoints(context, parameters, *optimizer, comms, value_or_throw(tokenizer_copy(context.spec))),
       progress(load_or_initialize()),
       corpus(value_or_throw(open_corpus(corpus_config(context.spec)))),
       batches(value_or_throw(
@@ -149,7 +161,7 @@ std::optional<Evaluator> Rank::Parts::make_evaluator() {
   if (!corpus.valid || context.plan.eval_interval == 0) return std::nullopt;
   const BatchShape shape = batch_shape(context.plan, context.request.rank);
   EvalPlan plan(*corpus.valid, context.spec.train.eval_steps * context.plan.global_batch_size, shape);
-  return Evaluator(std::move(plan), context.spec.data.seq_length, model, comms.world());
+  return Evaluator(std::move(plan), context.spec.data.seq_length, model, comms);
 }
 
 // The peak is measured at the first start only, never at a restart: a restart must be quick.
@@ -188,9 +200,10 @@ Rank::Rank(RankContext& context) {
                                  .lr = p.lr,
                                  .comms = p.comms,
                                  .parameters = p.parameters,
-                                 .gradients = p.gradients,
                                  .model = p.model,
+                                 .replicas = p.replicas,
                                  .reducer = p.reducer,
+                                 .norm = p.norm,
                                  .optimizer = *p.optimizer,
                                  .batches = p.batches,
                                  .evaluator = p.evaluator ? &*p.evaluator : nullptr,

@@ -36,12 +36,13 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 Checkpointer::Checkpointer(RankContext& context,
                            FlatParameters& parameters,
                            Optimizer& optimizer,
-                           Communicator& world,
+                           MeshComms& comms,
                            std::vector<ExtraFile> extra_files)
     : context_(context),
       parameters_(parameters),
       optimizer_(optimizer),
-      world_(world),
+      world_(comms.world()),
+      replicas_(comms.gradient()),
       extra_files_(std::move(extra_files)),
       tensors_(name_tensors()),
       checkpoints_dir_(RunDir(context.request.run_dir).checkpoints().string()) {}
@@ -50,16 +51,22 @@ Checkpointer::Checkpointer(RankContext& context,
 std::vector<Checkpointer::NamedTensor> Checkpointer::name_tensors() const {
   std::vector<NamedTensor> out;
   const auto add =
-      [&](const char* kind, const std::string& prefix, const ParamSpec& spec, const at::Tensor& values) {
-        out.push_back({kind, prefix + spec.name, dtype_of(values.scalar_type()), spec.shape, values});
+      [&](const char* kind, const std::string& prefix, const ParamSlice& slice, const at::Tensor& values) {
+        out.push_back({.kind = kind,
+                       .name = prefix + slice.spec->name,
+                       .dtype = dtype_of(values.scalar_type()),
+                       .shape = slice.spec->shape,
+                       .box = {slice.shard.offset, slice.shard.extent},
+                       .is_counted = slice.shard.is_counted(),
+                       .values = values});
       };
   std::size_t slice_index = 0;
   for (SegmentIndex s = 0; s < parameters_.num_segments(); ++s) {
     for (const ParamSlice& slice : parameters_.segment(s).slices) {
-      add(kWeights, "", *slice.spec, slice.weight);
-      if (parameters_.has_separate_masters()) add(kOptimizer, "master.", *slice.spec, slice.master);
+      add(kWeights, "", slice, slice.weight);
+      if (parameters_.has_separate_masters()) add(kOptimizer, "master.", slice, slice.master);
       for (const std::string& state : optimizer_.state_names())
-        add(kOptimizer, state + ".", *slice.spec, optimizer_.state(slice_index, state));
+        add(kOptimizer, state + ".", slice, optimizer_.state(slice_index, state));
       ++slice_index;
     }
   }
@@ -73,23 +80,22 @@ std::vector<TensorInfo> Checkpointer::expected() const {
 }
 
 std::vector<ShardFile> Checkpointer::shards_of_this_rank() const {
-  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> sizes;  // nothing to write where another rank stands for the part
   sizes.reserve(tensors_.size());
   for (const NamedTensor& tensor : tensors_)
-    sizes.push_back(static_cast<std::int64_t>(tensor.values.nbytes()));
-  const std::vector<int> writers = assign_writers(sizes, world_.size());
+    sizes.push_back(tensor.is_counted ? static_cast<std::int64_t>(tensor.values.nbytes()) : 0);
+  const std::vector<int> writers = assign_writers(sizes, replicas_.size());
 
   std::vector<ShardFile> shards = {{.kind = kWeights, .pieces = {}}, {.kind = kOptimizer, .pieces = {}}};
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (writers[i] != world_.rank()) continue;
     const NamedTensor& tensor = tensors_[i];
-    shards[tensor.kind == kWeights ? 0 : 1].pieces.push_back(
-        {.name = tensor.name,
-         .dtype = tensor.dtype,
-         .global_shape = tensor.shape,
-         .offset = std::vector<std::int64_t>(tensor.shape.size(), 0),
-         .extent = tensor.shape,
-         .bytes = bytes_of(tensor.values)});
+    if (!tensor.is_counted || writers[i] != replicas_.rank()) continue;
+    shards[tensor.kind == kWeights ? 0 : 1].pieces.push_back({.name = tensor.name,
+                                                              .dtype = tensor.dtype,
+                                                              .global_shape = tensor.shape,
+                                                              .offset = tensor.box.offset,
+                                                              .extent = tensor.box.extent,
+                                                              .bytes = bytes_of(tensor.values)});
   }
   return shards;
 }
@@ -182,7 +188,7 @@ Progress Checkpointer::restore(const std::string& step_dir) {
   CheckpointReader reader = value_or_throw(CheckpointReader::open(*files, step_dir));
   value_or_throw(reader.expect(expected()));
   for (const NamedTensor& tensor : tensors_)
-    value_or_throw(reader.read(tensor.name, tensor.dtype, bytes_of(tensor.values)));
+    value_or_throw(reader.read(tensor.name, tensor.dtype, tensor.box, bytes_of(tensor.values)));
   const TrainState& state = reader.state();
   optimizer_.set_count(state.optimizer_steps);
   saved_step_ = resumed_from_ = state.step;

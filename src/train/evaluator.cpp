@@ -13,7 +13,7 @@ EvalReport Evaluator::run(std::int64_t step) {
     if (batch.rows > 0) local += model_.evaluate(to_micro_batch(batch, seq_length_));
   }
   const StepSums sums =
-      sum_over(group_, {.loss_sum = local.loss, .valid_tokens = static_cast<double>(local.tokens)});
+      sum_over_ranks(comms_, {.loss_sum = local.loss, .valid_tokens = static_cast<double>(local.tokens)});
   return {.step = step, .loss = sums.mean_loss(), .tokens = static_cast<std::int64_t>(sums.valid_tokens)};
 }
 

@@ -4,10 +4,14 @@
 
 namespace llmtrain {
 
-StepSums sum_over(Communicator& group, const StepSums& local) {
+StepSums sum_over_ranks(MeshComms& comms, StepSums local) {
+  if (comms.axis(Axis::kTensor).rank() != 0) {
+    local.valid_tokens = 0;
+    if (local.not_finite == 0) local.loss_sum = 0;  // a loss that is not finite shows, whoever saw it
+  }
   at::Tensor sums = at::tensor({local.loss_sum, local.valid_tokens, local.not_finite, local.stop_requested},
                                at::kDouble);  // [4]
-  group.all_reduce(sums, ReduceOp::kSum);
+  comms.world().all_reduce(sums, ReduceOp::kSum);
   const double* s = sums.const_data_ptr<double>();
   return {.loss_sum = s[0], .valid_tokens = s[1], .not_finite = s[2], .stop_requested = s[3]};
 }

@@ -8,16 +8,17 @@
 #include "llmtrain/data/batch_loader.hpp"
 #include "llmtrain/job/lr_schedule.hpp"
 #include "llmtrain/model/transformer.hpp"
-#include "llmtrain/optim/grad_norm.hpp"
 #include "llmtrain/optim/gradient_scale.hpp"
 #include "llmtrain/optim/optimizer.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 #include "llmtrain/parallel/gradient_reducer.hpp"
+#include "llmtrain/parallel/replica_gradients.hpp"
 #include "llmtrain/train/checkpointer.hpp"
 #include "llmtrain/train/control_channel.hpp"
 #include "llmtrain/train/error.hpp"
 #include "llmtrain/train/evaluator.hpp"
 #include "llmtrain/train/faults.hpp"
+#include "llmtrain/train/gradient_norm.hpp"
 #include "llmtrain/train/micro_batch.hpp"
 #include "llmtrain/train/step_reporter.hpp"
 
@@ -75,7 +76,7 @@ Trainer::StepResult Trainer::step(std::int64_t k) {
   p_.black_box.enter(Phase::kReduce);
   p_.faults.at("reduce", k);
   p_.reducer.finish();
-  result.sums = sum_over(p_.comms.world(), local);
+  result.sums = sum_over_ranks(p_.comms, local);
 
   p_.black_box.enter(Phase::kOptimizer);
   p_.faults.at("optimizer", k);
@@ -106,7 +107,9 @@ StepSums Trainer::accumulate_gradients(std::int64_t k) {
     p_.faults.at("backward", k);
     const bool last = m + 1 == p_.plan.accumulation;
     p_.model.backward([&](SegmentIndex segment) {
-      if (last) p_.reducer.on_gradient_ready(segment);
+      if (!last) return;
+      p_.replicas.sum(segment);
+      p_.reducer.on_gradient_ready(segment);
     });
   }
   if (p_.faults.wants_nan("backward", k)) sums.loss_sum = std::nan("");
@@ -120,7 +123,7 @@ void Trainer::update(StepResult& result) {
   const double correction =
       token_correction(p_.plan.tokens_per_step, static_cast<std::int64_t>(result.sums.valid_tokens));
   const GradientScale scale =
-      gradient_scale(sum_of_squares(p_.gradients), correction, p_.spec.optimizer.clip_grad);
+      gradient_scale(p_.norm.sum_of_squares(), correction, p_.spec.optimizer.clip_grad);
   result.grad_norm = scale.norm;
   result.skipped = result.sums.not_finite > 0 || !scale.finite;
   if (!result.skipped) p_.optimizer.step(result.lr, scale.scale);

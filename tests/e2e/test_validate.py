@@ -31,7 +31,7 @@ class Validate(E2eTest):
         result = self.expect(0, "validate", "--json", ROOT / "configs/smoke_dp2.yaml")
         self.assertIsInstance(json.loads(result.out), dict)
 
-    def test_a_degree_that_is_not_supported_names_file_field_value_and_what_is_allowed(self):
+    def test_a_degree_that_does_not_fit_names_file_field_value_and_what_is_allowed(self):
         result = self.expect(2, "validate", ROOT / "configs/quickstart.yaml", "--set", "parallelism.tp=3")
         text = result.out + result.err
         self.assertIn("parallelism.tp", text)

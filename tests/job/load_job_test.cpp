@@ -145,9 +145,9 @@ TEST_CASE("load: the error of load_job holds every violation", "[job]") {
   const ScratchDir scratch;
   JobSource source;
   source.files = {scratch.write("job.yaml", kMinimal)};
-  source.overrides = {"parallelism.tp=2", "optimizer.lr=x"};
+  source.overrides = {"parallelism.tp=3", "optimizer.lr=x"};
   const auto job = load_job(source);
   REQUIRE_FALSE(job);
   CHECK(job.error().code == ErrorCode::kInvalidSpec);
-  CHECK_THAT(job.error().message, Contains("parallelism.tp = 2") && Contains("optimizer.lr = x"));
+  CHECK_THAT(job.error().message, Contains("parallelism.tp = 3") && Contains("optimizer.lr = x"));
 }

@@ -27,8 +27,18 @@ std::string shown(const Overrides& overrides) {
 TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed", "[job]") {
   const Case cases[] = {
       {{"parallelism.tp=3"},
-       "job.yaml: --set parallelism.tp=3: parallelism.tp = 3: tensor parallelism is not in this version; "
-       "allowed: 1"},
+       "job.yaml: --set parallelism.tp=3: parallelism.tp = 3: does not divide model.num_heads = 4, neither "
+       "divides model.num_kv_heads = 4 nor is a multiple of it, does not divide model.ffn_hidden_size = 64; "
+       "allowed with this model: 1, 2, 4"},
+      {{"parallelism.tp=8"},
+       "parallelism.tp = 8: does not divide model.num_heads = 4; allowed with this model: 1, 2, 4"},
+      {{"parallelism.tp=4", "model.ffn_hidden_size=66"},
+       "parallelism.tp = 4: does not divide model.ffn_hidden_size = 66; allowed with this model: 1, 2"},
+      {{"parallelism.tp=4", "model.num_heads=12", "model.num_kv_heads=6", "model.head_dim=2"},
+       "parallelism.tp = 4: neither divides model.num_kv_heads = 6 nor is a multiple of it; allowed with "
+       "this model: 1, 2"},
+      {{"parallelism.tp=4", "model.vocab_size=3"},
+       "parallelism.tp = 4: is more than model.vocab_size = 3; allowed with this model: 1, 2"},
       {{"parallelism.pp=2"}, "parallelism.pp = 2: pipeline parallelism is not in this version; allowed: 1"},
       {{"parallelism.sp=2"},
        "parallelism.sp = 2: splitting a sequence over ranks is not in this version; allowed: 1"},
@@ -207,14 +217,14 @@ TEST_CASE("validate: all violations at once, a consequence of another not among 
       "model: {vocab_size: 32, hidden_size: x, num_layers: 2, num_heads: 4}\n"
       "data: {seq_length: 8, train: 5x}\n"
       "batch: {micro_batch_size: 2, global_batch_size: 5}\n"
-      "parallelism: {tp: 2}\n"
+      "parallelism: {pp: 2}\n"
       "lr_schedule: {warmup: 200}\n"
       "train: {duration: 100 stepz}\n");
   INFO(messages_of(report));
   std::size_t errors = 0;
   for (const Diagnostic& diagnostic : report.diagnostics)
     errors += diagnostic.level == DiagnosticLevel::kError;
-  CHECK(errors == 4);  // hidden_size, tp, global_batch_size, duration; neither head_dim nor warmup
+  CHECK(errors == 4);  // hidden_size, pp, global_batch_size, duration; neither head_dim nor warmup
   CHECK_THAT(messages_of(report), Contains("job.yaml:2:38: model.hidden_size = x"));
   CHECK_THAT(messages_of(report), Contains("job.yaml:7:19: train.duration: `100 stepz` has an unknown unit"));
 }

@@ -7,7 +7,7 @@
 
 using namespace llmtrain;
 
-TEST_CASE("memory: the closed form is what a replica allocates", "[sizing]") {
+TEST_CASE("memory: the closed form is what a rank allocates", "[sizing]") {
   ModelSpec model;
   model.vocab_size = 101;
   model.hidden_size = 33;  // nothing divides the padding
@@ -24,7 +24,9 @@ TEST_CASE("memory: the closed form is what a replica allocates", "[sizing]") {
   spec.name = GENERATE(OptimizerKind::kAdamW, OptimizerKind::kSgd);
   spec.momentum = GENERATE(0.0, 0.9);
 
-  const FlatParameters parameters(table, compute);
+  const TensorPlace place{.rank = GENERATE(0, 2), .size = 3};  // a head each; 101 rows are not divided by 3
+
+  const FlatParameters parameters(table, compute, place);
   StaticMemory found;
   std::vector<OptimizerSlice> slices;
   std::int64_t buffers = 0;
@@ -40,6 +42,6 @@ TEST_CASE("memory: the closed form is what a replica allocates", "[sizing]") {
       slices.push_back({s.spec->name, s.weight, s.master, s.grad, s.spec->decay});
   }
   found.optimizer += make_optimizer(spec, slices)->state_bytes();
-  CHECK(found == static_memory(table, compute, spec));
-  CHECK(gradient_traffic(table, compute, 2, 0, 0) == ReductionTraffic{buffers, found.grads});
+  CHECK(found == static_memory(table, compute, spec, place));
+  CHECK(gradient_traffic(table, compute, 2, 0, 0, place) == Traffic{buffers, found.grads});
 }

@@ -43,7 +43,7 @@ TEST_CASE("memory: weights, gradients and optimizer state by hand", "[sizing]") 
 }
 
 TEST_CASE("traffic: every owning segment once, and the scalars", "[sizing]") {
-  CHECK(gradient_traffic(table(), DType::kBf16, 4, 1, 16) == ReductionTraffic{3, 192 * 4 + 16});
-  CHECK(gradient_traffic(table(), DType::kFp64, 2, 0, 0) == ReductionTraffic{2, 192 * 8});
-  CHECK(gradient_traffic(table(), DType::kFp32, 1, 1, 16) == ReductionTraffic{0, 0});
+  CHECK(gradient_traffic(table(), DType::kBf16, 4, 1, 16) == Traffic{3, 192 * 4 + 16});
+  CHECK(gradient_traffic(table(), DType::kFp64, 2, 0, 0) == Traffic{2, 192 * 8});
+  CHECK(gradient_traffic(table(), DType::kFp32, 1, 1, 16) == Traffic{0, 0});
 }

@@ -1,57 +1,9 @@
-#include <algorithm>
-#include <cmath>
+#include "tests/train/parity.hpp"
+
 #include <string>
-
-#include <fmt/format.h>
-
-#include "tests/support/catch.hpp"
-#include "tests/train/job_harness.hpp"
-#include "tests/train/tiny_job.hpp"
 
 using namespace llmtrain;
 using namespace llmtrain::test;
-
-namespace {
-
-struct Layout {
-  int ranks = 1;
-  int accumulation = 1;
-};
-
-struct Outcome {
-  std::vector<StepReport> steps;
-  std::map<std::string, std::vector<double>> tensors;
-};
-
-Outcome train(const Layout& layout, std::vector<std::string> overrides) {
-  const TempDir dir;
-  overrides.push_back(fmt::format("parallelism.dp={}", layout.ranks));
-  overrides.push_back(fmt::format("batch.micro_batch_size={}", 16 / (layout.ranks * layout.accumulation)));
-  const JobResult result = run_job({.yaml = kTinyJob,
-                                    .overrides = overrides,
-                                    .processes = layout.ranks,
-                                    .run_dir = dir.path(),
-                                    .resume_path = {}});
-  for (const int code : result.codes) REQUIRE(code == 0);
-  REQUIRE(result.steps.size() == 10);
-  return {result.steps, read_tensors(step_dir(dir.path(), 10))};
-}
-
-double relative(double a, double b) {
-  return std::abs(a - b) / std::max(std::abs(a), 1e-3);
-}
-
-void check_equal(const Outcome& reference, const Outcome& other, double tolerance) {
-  for (std::size_t i = 0; i < reference.steps.size(); ++i) {
-    CHECK(relative(*reference.steps[i].loss, *other.steps[i].loss) <= tolerance);
-    CHECK(relative(*reference.steps[i].grad_norm, *other.steps[i].grad_norm) <= tolerance);
-    CHECK(reference.steps[i].lr == other.steps[i].lr);
-    CHECK(reference.steps[i].tokens == other.steps[i].tokens);
-  }
-  CHECK(largest_difference(reference.tensors, other.tensors, 3e-2) <= tolerance);
-}
-
-}  // namespace
 
 TEST_CASE("data parallel: any number of ranks and micro-batches is one run, fp64", "[train][ranks]") {
   const std::string optimizer = GENERATE("{name: adamw, lr: 3.0e-3}", "{name: sgd, lr: 0.5}");

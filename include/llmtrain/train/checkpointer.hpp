@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "llmtrain/checkpoint/writer.hpp"
-#include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/comm/mesh_comms.hpp"
 #include "llmtrain/optim/optimizer.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 #include "llmtrain/train/progress.hpp"
@@ -13,7 +13,8 @@
 
 // A rank's side of checkpoints: its tensors as named pieces, out and in.
 //
-// Replicas split the writing by bytes; the first rank gathers every rank's file records, writes the
+// A rank holds shards; of tensor-parallel ranks with the same shard the first writes it, and data-parallel
+// replicas split the writing by bytes. The first rank gathers every rank's file records, writes the
 // manifest and renames: until that rename the checkpoint does not exist. What lies where on disk is
 // the business of the checkpoint module.
 namespace llmtrain {
@@ -24,7 +25,7 @@ class Checkpointer {
   Checkpointer(RankContext& context,
                FlatParameters& parameters,
                Optimizer& optimizer,
-               Communicator& world,
+               MeshComms& comms,
                std::vector<ExtraFile> extra_files);
 
   // Collective. Commits the state after `progress.step`, then lets go of old checkpoints. The step that
@@ -34,13 +35,16 @@ class Checkpointer {
   Progress restore(const std::string& step_dir);
 
  private:
-  // A tensor of this rank under its name in the checkpoint; `kind` is the shard file it goes to.
+  // A tensor under its name in the checkpoint, and this rank's part of it; `kind` is the shard file it goes
+  // to.
   struct NamedTensor {
     const char* kind;
     std::string name;
     DType dtype;
     std::vector<std::int64_t> shape;  // global
-    at::Tensor values;                // [numel]
+    Box box;                          // this rank's part
+    bool is_counted;                  // this rank, not another with the same part, stands for it
+    at::Tensor values;                // [numel of the part]
   };
 
   std::vector<NamedTensor> name_tensors() const;
@@ -57,6 +61,7 @@ class Checkpointer {
   FlatParameters& parameters_;
   Optimizer& optimizer_;
   Communicator& world_;
+  Communicator& replicas_;  // data-parallel: the ranks that hold the same tensors
   std::vector<ExtraFile> extra_files_;
   std::vector<NamedTensor> tensors_;  // of this rank; views into memory that stays where it is
   std::string checkpoints_dir_;

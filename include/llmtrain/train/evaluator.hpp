@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/comm/mesh_comms.hpp"
 #include "llmtrain/data/batch.hpp"
 #include "llmtrain/model/transformer.hpp"
 #include "llmtrain/monitor/events.hpp"
@@ -14,17 +14,17 @@ namespace llmtrain {
 
 class Evaluator {
  public:
-  Evaluator(EvalPlan plan, std::int64_t seq_length, Transformer& model, Communicator& group)
-      : plan_(std::move(plan)), seq_length_(seq_length), model_(model), group_(group) {}
+  Evaluator(EvalPlan plan, std::int64_t seq_length, Transformer& model, MeshComms& comms)
+      : plan_(std::move(plan)), seq_length_(seq_length), model_(model), comms_(comms) {}
 
-  // Collective over the group. Throws DataError and CommError.
+  // Collective over the world. Throws DataError and CommError.
   EvalReport run(std::int64_t step);
 
  private:
   EvalPlan plan_;
   std::int64_t seq_length_;
   Transformer& model_;
-  Communicator& group_;
+  MeshComms& comms_;
 };
 
 }  // namespace llmtrain

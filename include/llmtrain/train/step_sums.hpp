@@ -2,12 +2,13 @@
 
 #include <cstdint>
 
-#include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/comm/mesh_comms.hpp"
 
 // What the ranks of a job must agree on once a step, summed in a single small collective.
 //
 // The loss is summed first and divided once, so it does not depend on how the batch is cut; the flags
-// ride along, so that all ranks skip, stop and go on alike.
+// ride along, so that all ranks skip, stop and go on alike. Tensor-parallel ranks compute the same loss
+// together: the first of them counts it.
 namespace llmtrain {
 
 struct StepSums {
@@ -19,7 +20,7 @@ struct StepSums {
   double mean_loss() const { return valid_tokens > 0 ? loss_sum / valid_tokens : 0; }
 };
 
-// Collective over `group`; every rank returns the same sums.
-StepSums sum_over(Communicator& group, const StepSums& local);
+// Collective over the world; every rank returns the same sums.
+StepSums sum_over_ranks(MeshComms& comms, StepSums local);
 
 }  // namespace llmtrain

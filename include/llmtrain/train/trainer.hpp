@@ -3,9 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
-#include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "llmtrain/job/lr_schedule.hpp"
 #include "llmtrain/job/run_plan.hpp"
@@ -22,9 +19,11 @@ class ControlChannel;
 class Evaluator;
 class FaultInjector;
 class FlatParameters;
+class GradientNorm;
 class GradientReducer;
 class MeshComms;
 class Optimizer;
+class ReplicaGradients;
 class StepReporter;
 class Transformer;
 
@@ -38,9 +37,10 @@ struct TrainerParts {
   const LrSchedule& lr;
   MeshComms& comms;
   FlatParameters& parameters;
-  const std::vector<at::Tensor>& gradients;  // flat main gradients, one per segment
   Transformer& model;
+  ReplicaGradients& replicas;
   GradientReducer& reducer;
+  GradientNorm& norm;
   Optimizer& optimizer;
   BatchLoader& batches;
   Evaluator* evaluator;  // null: no validation data

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "llmtrain/core/dtype.hpp"
+#include "llmtrain/sizing/memory.hpp"
+#include "llmtrain/spec/job_spec.hpp"
+
+// What a tensor-parallel rank must give to the collectives of its group, in closed form.
+//
+// Activations cross the border of a block's two halves once forward and once backward, the embedding's border
+// forward and the head's backward; a token's loss takes three numbers. It knows no time and no overlap.
+namespace llmtrain {
+
+struct TensorTraffic {
+  Traffic all_reduce{};
+  Traffic all_gather{};
+
+  TensorTraffic& operator+=(const TensorTraffic& other);
+  friend bool operator==(const TensorTraffic&, const TensorTraffic&) = default;
+};
+
+// Forward and backward of one micro-batch of `tokens` tokens; the loss takes `chunk_tokens` at a time.
+TensorTraffic training_traffic(const ModelSpec& model,
+                               DType compute,
+                               std::int64_t tokens,
+                               std::int64_t chunk_tokens);
+// Forward alone, as evaluation does.
+TensorTraffic forward_traffic(const ModelSpec& model,
+                              DType compute,
+                              std::int64_t tokens,
+                              std::int64_t chunk_tokens);
+
+// Once a step: gradients that replicas see parts of, and the norm of the gradient.
+struct ReplicaTraffic {
+  Traffic group{};     // all_reduce over the tp group
+  Traffic replicas{};  // all_reduce over its ranks that share a key/value head
+
+  friend bool operator==(const ReplicaTraffic&, const ReplicaTraffic&) = default;
+};
+
+ReplicaTraffic replica_traffic(const std::vector<ParamSpec>& table, DType compute, int tp);
+
+}  // namespace llmtrain

@@ -1,0 +1,59 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "rules.hpp"
+
+// What a model must offer to be cut over tensor-parallel ranks.
+namespace llmtrain {
+namespace {
+
+// Why this degree does not fit; empty when it does.
+std::vector<std::string> objections(const ModelSpec& m, std::int64_t tp) {
+  const std::int64_t kv_heads = m.num_kv_heads.value_or(m.num_heads);
+  const std::int64_t ffn = m.ffn_hidden_size.value_or(0);
+  std::vector<std::string> list;
+  if (m.num_heads % tp != 0) list.push_back(fmt::format("does not divide model.num_heads = {}", m.num_heads));
+  if (kv_heads % tp != 0 && tp % kv_heads != 0)
+    list.push_back(fmt::format("neither divides model.num_kv_heads = {} nor is a multiple of it", kv_heads));
+  if (ffn % tp != 0) list.push_back(fmt::format("does not divide model.ffn_hidden_size = {}", ffn));
+  if (m.vocab_size < tp) list.push_back(fmt::format("is more than model.vocab_size = {}", m.vocab_size));
+  return list;
+}
+
+// Those that hosts have devices for.
+std::vector<std::int64_t> allowed_degrees(const ModelSpec& m) {
+  constexpr std::int64_t kLargest = 1024;
+  std::vector<std::int64_t> degrees;
+  for (std::int64_t tp = 1; tp <= std::min(m.num_heads, kLargest); ++tp)
+    if (objections(m, tp).empty()) degrees.push_back(tp);
+  return degrees;
+}
+
+}  // namespace
+
+void check_tensor(Rules& rules) {
+  const ModelSpec& m = rules.spec.model;
+  const int tp = rules.spec.parallelism.tp;
+  if (tp == 1 || m.num_heads == 0 || m.vocab_size == 0) return;  // a missing size is reported elsewhere
+  if (!rules.usable({"parallelism.tp",
+                     "model.preset",
+                     "model.num_heads",
+                     "model.num_kv_heads",
+                     "model.hidden_size",
+                     "model.ffn_hidden_size",
+                     "model.vocab_size"}))
+    return;
+  const std::vector<std::string> reasons = objections(m, tp);
+  if (reasons.empty()) return;
+  rules.error("parallelism.tp",
+              fmt::format("= {}: {}; allowed with this model: {}",
+                          tp,
+                          fmt::join(reasons, ", "),
+                          fmt::join(allowed_degrees(m), ", ")));
+}
+
+}  // namespace llmtrain

@@ -1,0 +1,100 @@
+// What ranks say that they sent and held, against closed forms: a run that only pretends to be cut is found
+// out.
+#include <filesystem>
+#include <fstream>
+#include <variant>
+
+#include "llmtrain/job/load_job.hpp"
+#include "llmtrain/sizing/memory.hpp"
+#include "llmtrain/sizing/tensor_traffic.hpp"
+
+#include "tests/train/parity.hpp"
+
+using namespace llmtrain;
+using namespace llmtrain::test;
+
+namespace {
+
+constexpr std::int64_t kSteps = 10;
+constexpr std::int64_t kTokensPerStep = 16 * 16;
+
+ModelSpec resolved_model(const std::vector<std::string>& overrides) {
+  const TempDir dir;
+  const std::string file = dir.path() + "/job.yaml";
+  std::ofstream(file) << kTinyJob;
+  auto job = load_job({.files = {file}, .overrides = overrides});
+  REQUIRE(job);
+  return job->spec.model;
+}
+
+Traffic total_of(const Outcome& outcome, int rank, const std::string& axis, const std::string& op) {
+  for (const Event& event : outcome.events)
+    if (const auto* totals = std::get_if<CommTotals>(&event.body))
+      if (totals->rank == rank && totals->axis == axis && totals->op == op)
+        return {.calls = totals->count, .bytes = totals->bytes};
+  return {};
+}
+
+Traffic times(std::int64_t n, const Traffic& traffic) {
+  return {.calls = n * traffic.calls, .bytes = n * traffic.bytes};
+}
+
+Traffic sum(const Traffic& a, const Traffic& b) {
+  return {.calls = a.calls + b.calls, .bytes = a.bytes + b.bytes};
+}
+
+StaticMemory memory_of(const Outcome& outcome, int rank) {
+  for (const Event& event : outcome.events)
+    if (const auto* memory = std::get_if<MemoryReport>(&event.body))
+      if (memory->rank == rank)
+        return {.params = memory->params, .grads = memory->grads, .optimizer = memory->optimizer};
+  return {};
+}
+
+void check_totals(const ModelSpec& model, DType compute, const Layout& layout, const Outcome& outcome) {
+  const auto table = parameter_table(model);
+  const std::int64_t passes = kSteps * layout.accumulation;
+  const std::int64_t tokens = kTokensPerStep / (layout.dp * layout.accumulation);
+  const TensorTraffic pass = training_traffic(model, compute, tokens, tokens);
+  const ReplicaTraffic step = replica_traffic(table, compute, layout.tp);
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    CAPTURE(rank);
+    const TensorPlace place{.rank = rank % layout.tp, .size = layout.tp};
+    CHECK(memory_of(outcome, rank) == static_memory(table, compute, OptimizerSpec{}, place));
+    CHECK(total_of(outcome, rank, "tp", "all_reduce") ==
+          sum(times(passes, pass.all_reduce), times(kSteps, step.group)));
+    CHECK(total_of(outcome, rank, "tp", "all_gather") == times(passes, pass.all_gather));
+    CHECK(total_of(outcome, rank, "tp_replicas", "all_reduce") == times(kSteps, step.replicas));
+    CHECK(total_of(outcome, rank, "dp", "all_reduce") ==
+          times(kSteps, gradient_traffic(table, compute, layout.dp, 0, 0, place)));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("tensor parallel: bytes sent and held are the closed forms", "[train][ranks]") {
+  const std::vector<std::vector<std::string>> jobs = {
+      {"precision.compute=fp32"},
+      {"precision.compute=bf16", "model={family: qwen2, num_kv_heads: 1}"},
+      {"precision.compute=fp32", "model={family: qwen3, num_kv_heads: 2, head_dim: 16}"}};
+  for (const auto& overrides : jobs) {
+    const ModelSpec model = resolved_model(overrides);
+    const DType compute = overrides[0].ends_with("bf16") ? DType::kBf16 : DType::kFp32;
+    for (const Layout& layout :
+         {Layout{.dp = 2, .accumulation = 2, .tp = 2}, Layout{.accumulation = 4, .tp = 4}}) {
+      CAPTURE(overrides, layout.tp);
+      check_totals(model, compute, layout, train(layout, overrides));
+    }
+  }
+}
+
+TEST_CASE("tensor parallel: the matrices of a rank are its share of the model's", "[train][ranks]") {
+  ModelSpec model = resolved_model({"model.vocab_size=64"});
+  const auto table = parameter_table(model);
+  std::int64_t matrices = 0;
+  std::int64_t vectors = 0;
+  for (const ParamSpec& param : table) (param.shape.size() == 2 ? matrices : vectors) += param.numel();
+  for (const int tp : {1, 2})
+    CHECK(static_memory(table, DType::kFp32, OptimizerSpec{}, {.rank = tp - 1, .size = tp}).params ==
+          (tp == 1 ? 4 * (matrices + vectors) : 4 * (matrices / 2 + vectors)));
+}
