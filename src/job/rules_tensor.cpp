@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "llmtrain/core/division.hpp"
+
 #include "rules.hpp"
 
 // What a model must offer to be cut over tensor-parallel ranks.
@@ -33,9 +35,24 @@ std::vector<std::int64_t> allowed_degrees(const ModelSpec& m) {
   return degrees;
 }
 
-}  // namespace
+void check_shard_sequence(Rules& rules) {
+  const ParallelismSpec& p = rules.spec.parallelism;
+  const std::int64_t seq_length = rules.spec.data.seq_length;
+  if (!p.tp_shard_sequence ||
+      !rules.usable({"parallelism.tp_shard_sequence", "parallelism.tp", "data.seq_length"}))
+    return;
+  if (p.tp == 1)
+    rules.warning("parallelism.tp_shard_sequence", "has no effect: parallelism.tp is 1");
+  else if (seq_length % p.tp != 0)
+    rules.error("parallelism.tp_shard_sequence",
+                fmt::format("= true: parallelism.tp = {} does not divide data.seq_length = {}; allowed: a "
+                            "data.seq_length of {}, or false",
+                            p.tp,
+                            seq_length,
+                            round_up(seq_length, p.tp)));
+}
 
-void check_tensor(Rules& rules) {
+void check_cut(Rules& rules) {
   const ModelSpec& m = rules.spec.model;
   const int tp = rules.spec.parallelism.tp;
   if (tp == 1 || m.num_heads == 0 || m.vocab_size == 0) return;  // a missing size is reported elsewhere
@@ -54,6 +71,13 @@ void check_tensor(Rules& rules) {
                           tp,
                           fmt::join(reasons, ", "),
                           fmt::join(allowed_degrees(m), ", ")));
+}
+
+}  // namespace
+
+void check_tensor(Rules& rules) {
+  check_cut(rules);
+  check_shard_sequence(rules);
 }
 
 }  // namespace llmtrain

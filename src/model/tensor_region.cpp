@@ -1,12 +1,27 @@
 #include "tensor_region.hpp"
 
+#include "llmtrain/core/division.hpp"
 #include "llmtrain/tensor/tensor.hpp"
 
+// Shapes: t tokens of the micro-batch, h width.
 namespace llmtrain {
 
+at::Tensor TensorRegion::whole(const at::Tensor& rows) const {
+  if (!shard_sequence_) return rows;
+  at::Tensor all = empty_host({rows.size(0) * size(), rows.size(1)}, dtype_of(rows.scalar_type()));  // [t, h]
+  group_->all_gather(rows, all);
+  return all;
+}
+
 at::Tensor TensorRegion::summed(at::Tensor partial) const {
-  if (!is_alone()) group_->all_reduce(partial, ReduceOp::kSum);
-  return partial;
+  if (!shard_sequence_) {
+    if (!is_alone()) group_->all_reduce(partial, ReduceOp::kSum);
+    return partial;
+  }
+  at::Tensor rows = empty_host({exact_div(partial.size(0), size()), partial.size(1)},
+                               dtype_of(partial.scalar_type()));  // [t / ranks, h]
+  group_->reduce_scatter(partial, rows, ReduceOp::kSum);
+  return rows;
 }
 
 at::Tensor TensorRegion::gathered(const at::Tensor& own) const {

@@ -14,7 +14,8 @@
 #include "embedding.hpp"
 #include "head.hpp"
 
-// Shapes: b sequences of s tokens, h width.
+// Shapes: b sequences of s tokens, h width. Where the sequence is sharded, b s is this rank's part of it
+// between segments.
 namespace llmtrain {
 namespace {
 
@@ -51,7 +52,7 @@ struct Transformer::Impl {
         chunk(options.loss_chunk_tokens > 0 ? options.loss_chunk_tokens
                                             : default_chunk(spec, compute, parameters.place().size)),
         max_positions(options.max_positions),
-        context{.region = TensorRegion(options.tensor_group), .runner = {}},
+        context{.region = TensorRegion(options.tensor_group, options.shard_sequence), .runner = {}},
         embedding(embedding_weights(parameters)),
         head(head_weights(parameters, spec)) {
     LLMTRAIN_CHECK(context.region.size() == parameters.place().size,
@@ -77,6 +78,10 @@ struct Transformer::Impl {
                    first_position,
                    first_position + tokens.size(1),
                    max_positions);
+    LLMTRAIN_CHECK(tokens.numel() % context.region.row_parts() == 0,
+                   "{} tokens over {} ranks",
+                   tokens.numel(),
+                   context.region.row_parts());
     return {.batch = tokens.size(0), .length = tokens.size(1), .first_position = first_position};
   }
 

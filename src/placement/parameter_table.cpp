@@ -14,9 +14,9 @@ enum class Cut { kColumn, kRow, kNone };
 
 class TableBuilder {
  public:
-  TableBuilder(const ModelSpec& model, bool decay_embeddings)
+  TableBuilder(const ModelSpec& model, const TableOptions& options)
       : model_(model),
-        decay_embeddings_(decay_embeddings),
+        options_(options),
         kv_heads_(model.num_kv_heads.value()),
         head_dim_(model.head_dim.value()),
         ffn_(model.ffn_hidden_size.value()),
@@ -33,14 +33,14 @@ class TableBuilder {
   void embedding() {
     segment_ = 0;
     matrix("model.embed_tokens.weight", model_.vocab_size, model_.hidden_size, Cut::kColumn, model_.init_std);
-    table_.back().decay = decay_embeddings_;
+    table_.back().decay = options_.decay_embeddings;
     if (model_.position != PositionKind::kLearned) return;
     matrix("model.position_embeddings.weight",
            model_.max_position.value(),
            model_.hidden_size,
            Cut::kNone,
            model_.init_std);
-    table_.back().decay = decay_embeddings_;
+    table_.back().decay = options_.decay_embeddings;
   }
 
   void block(std::int64_t layer) {
@@ -98,7 +98,7 @@ class TableBuilder {
     matrix("lm_head.weight", model_.vocab_size, model_.hidden_size, Cut::kColumn, model_.init_std);
     if (!model_.tie_embeddings) return;
     table_.back().tied_with = "model.embed_tokens.weight";
-    table_.back().decay = decay_embeddings_;
+    table_.back().decay = options_.decay_embeddings;
   }
 
   void matrix(std::string name, std::int64_t out, std::int64_t in, Cut cut, double std) {
@@ -127,11 +127,14 @@ class TableBuilder {
 
   void norm(const std::string& name, std::int64_t extent) {
     vector(name + ".weight", extent, InitRule::kOnes);
-    if (model_.norm == NormKind::kLayerNorm) vector(name + ".bias", extent, InitRule::kZeros);
+    table_.back().partial_grad = options_.shard_sequence;
+    if (model_.norm != NormKind::kLayerNorm) return;
+    vector(name + ".bias", extent, InitRule::kZeros);
+    table_.back().partial_grad = options_.shard_sequence;
   }
 
   const ModelSpec& model_;
-  bool decay_embeddings_;
+  TableOptions options_;
   std::int64_t kv_heads_;
   std::int64_t head_dim_;
   std::int64_t ffn_;
@@ -142,13 +145,13 @@ class TableBuilder {
 
 }  // namespace
 
-std::vector<ParamSpec> parameter_table(const ModelSpec& model, bool decay_embeddings) {
+std::vector<ParamSpec> parameter_table(const ModelSpec& model, const TableOptions& options) {
   LLMTRAIN_CHECK(
       model.num_kv_heads && model.head_dim && model.ffn_hidden_size,
       "parameter_table needs a resolved model: num_kv_heads, head_dim and ffn_hidden_size are set by job");
   LLMTRAIN_CHECK(model.position != PositionKind::kLearned || model.max_position,
                  "parameter_table needs a resolved model: max_position sizes the learned position table");
-  return TableBuilder(model, decay_embeddings).build();
+  return TableBuilder(model, options).build();
 }
 
 std::int64_t parameter_count(const std::vector<ParamSpec>& table) {

@@ -9,14 +9,29 @@ namespace {
 
 constexpr std::int64_t kLossBytes = 3 * 8;  // of a token: three fp64
 
-// `crossings` sums of every token's activation.
-Traffic sums(const ModelSpec& model, DType compute, std::int64_t tokens, std::int64_t crossings) {
-  const auto row = model.hidden_size * static_cast<std::int64_t>(bytes_of(compute));
-  return {.calls = crossings, .bytes = crossings * tokens * row};
+// `times` collectives that take a row of every token from each rank.
+Traffic rows(const ModelSpec& model, const TensorPass& pass, std::int64_t tokens, std::int64_t times) {
+  const auto row = model.hidden_size * static_cast<std::int64_t>(bytes_of(pass.compute));
+  return {.calls = times, .bytes = times * tokens * row};
 }
 
-Traffic losses(std::int64_t tokens, std::int64_t chunk_tokens) {
-  return {.calls = ceil_div(tokens, std::min(chunk_tokens, tokens)), .bytes = tokens * kLossBytes};
+// Borders crossed: `summed` sums over ranks and `gathered` gathers, where rows are cut; losses once.
+TensorTraffic crossings(const ModelSpec& model,
+                        const TensorPass& pass,
+                        std::int64_t summed,
+                        std::int64_t gathered) {
+  TensorTraffic traffic{
+      .all_gather = {.calls = ceil_div(pass.tokens, std::min(pass.chunk_tokens, pass.tokens)),
+                     .bytes = pass.tokens * kLossBytes}};
+  if (!pass.shard_sequence) {
+    traffic.all_reduce = rows(model, pass, pass.tokens, summed);
+    return traffic;
+  }
+  traffic.reduce_scatter = rows(model, pass, pass.tokens, summed);
+  const Traffic gathers = rows(model, pass, exact_div(pass.tokens, pass.tp), gathered);
+  traffic.all_gather.calls += gathers.calls;
+  traffic.all_gather.bytes += gathers.bytes;
+  return traffic;
 }
 
 }  // namespace
@@ -26,23 +41,19 @@ TensorTraffic& TensorTraffic::operator+=(const TensorTraffic& other) {
   all_reduce.bytes += other.all_reduce.bytes;
   all_gather.calls += other.all_gather.calls;
   all_gather.bytes += other.all_gather.bytes;
+  reduce_scatter.calls += other.reduce_scatter.calls;
+  reduce_scatter.bytes += other.reduce_scatter.bytes;
   return *this;
 }
 
-TensorTraffic training_traffic(const ModelSpec& model,
-                               DType compute,
-                               std::int64_t tokens,
-                               std::int64_t chunk_tokens) {
-  return {.all_reduce = sums(model, compute, tokens, 4 * model.num_layers + 2),
-          .all_gather = losses(tokens, chunk_tokens)};
+// Per block two sums forward and two backward, two gathers forward and four backward; the embedding sums
+// forward and gathers backward, the head the reverse.
+TensorTraffic training_traffic(const ModelSpec& model, const TensorPass& pass) {
+  return crossings(model, pass, 4 * model.num_layers + 2, 6 * model.num_layers + 2);
 }
 
-TensorTraffic forward_traffic(const ModelSpec& model,
-                              DType compute,
-                              std::int64_t tokens,
-                              std::int64_t chunk_tokens) {
-  return {.all_reduce = sums(model, compute, tokens, 2 * model.num_layers + 1),
-          .all_gather = losses(tokens, chunk_tokens)};
+TensorTraffic forward_traffic(const ModelSpec& model, const TensorPass& pass) {
+  return crossings(model, pass, 2 * model.num_layers + 1, 2 * model.num_layers + 1);
 }
 
 ReplicaTraffic replica_traffic(const std::vector<ParamSpec>& table, DType compute, int tp) {

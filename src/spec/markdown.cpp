@@ -26,8 +26,8 @@ replaced. A minimal job has `version`, `model`, `data`, `batch` and `train.durat
 - Unknown keys, keys given twice, tags and merge keys (`<<`) are errors. A file has at most 1 MiB and 32 levels.
 
 "Sequence parallel" means two things in the field. `parallelism.sp` is the number of ranks that share one sequence in attention
-(context parallelism). Megatron's flag of that name, which cuts activations inside a tensor parallel group, is another setting and
-comes with tensor parallelism; a flag given for `sp` is an error.
+(context parallelism). Megatron's flag of that name, which cuts activations inside a tensor parallel group, is
+`parallelism.tp_shard_sequence`; a flag given for `sp` is an error.
 )";
 
 std::string cell(std::string text) {

@@ -54,6 +54,11 @@ TensorPlace tensor_place(const RankContext& context) {
   return {.rank = coord_of(mesh, context.request.rank).tp, .size = mesh.tp};
 }
 
+TableOptions table_options(const JobSpec& spec) {
+  return {.decay_embeddings = spec.optimizer.decay_embeddings,
+          .shard_sequence = spec.parallelism.tp_shard_sequence};
+}
+
 std::vector<OptimizerSlice> optimizer_slices(const FlatParameters& parameters) {
   std::vector<OptimizerSlice> slices;
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s)
@@ -130,12 +135,14 @@ struct Rank::Parts {
 Rank::Parts::Parts(RankContext& rank_context)
     : context(rank_context),
       comms(comms_options(context)),
-      parameters(parameter_table(context.spec.model, context.spec.optimizer.decay_embeddings),
+      parameters(parameter_table(context.spec.model, table_options(context.spec)),
                  context.spec.precision.compute,
                  tensor_place(context)),
       model(context.spec.model,
             parameters,
-            {.max_positions = context.spec.data.seq_length, .tensor_group = &comms.axis(Axis::kTensor)}),
+            {.max_positions = context.spec.data.seq_length,
+             .tensor_group = &comms.axis(Axis::kTensor),
+             .shard_sequence = context.spec.parallelism.tp_shard_sequence}),
       replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas()),
       reducer(comms.gradient(), gradient_buffers(parameters)),
       norm(parameters, comms.axis(Axis::kTensor)),

@@ -13,7 +13,8 @@ TP, DP, GLOBAL_BATCH, SEQ_LENGTH, MICRO_BATCH = 2, 2, 16, 64, 2
 MATRICES = 2 * VOCAB * HIDDEN + LAYERS * (2 * HEADS * HEAD_DIM * HIDDEN + 2 * KV_HEADS * HEAD_DIM * HIDDEN
                                           + 3 * FFN * HIDDEN)
 PARAMETERS = MATRICES // TP + (2 * LAYERS + 1) * HIDDEN
-ALONE = ("parallelism={tp: 1, dp: 1}",)
+ALONE = ("parallelism={tp: 1, dp: 1, tp_shard_sequence: false}",)
+SHARDED = ("parallelism={tp: 2, dp: 2, tp_shard_sequence: true}",)
 
 
 class TensorParallel(E2eTest):
@@ -74,9 +75,28 @@ class TensorParallel(E2eTest):
         self.assertAlmostEqual(scores[0]["loss"] / scores[1]["loss"], 1, delta=1e-4)
         self.assertEqual(samples[0].get("text"), samples[1].get("text"))
 
+    def test_a_sharded_sequence_is_the_same_run(self):
+        """Every sum over tp becomes a scattered sum and a gather."""
+        one = self.launch_config("one", *ALONE)
+        known_peak = "monitoring.peak_tflops=0.1"  # measuring it would take more memory than this model
+        whole = self.launch_config("whole", known_peak)
+        run = self.launch_config("run", *SHARDED, known_peak)
+        self.assert_close(run, one)
+        sharded, unsharded = self.activation_peaks(run), self.activation_peaks(whole)
+        print(f"activations_peak: {unsharded} whole, {sharded} sharded", flush=True)
+        for rank in range(TP * DP):
+            self.assertLess(sharded[rank], unsharded[rank])
+        for total in run.events("comm_totals"):
+            if (total["axis"], total["op"]) == ("tp", "all_reduce"):  # norms of blocks and head, and the norm
+                self.assertEqual(total["bytes"], STEPS * (4 * (2 * LAYERS + 1) * HIDDEN + 8))
+
+    @staticmethod
+    def activation_peaks(run):
+        return {report["rank"]: report["activations_peak"] for report in run.events("memory")}
+
     def test_resumes_on_other_layouts(self):
         one = self.launch_config("one", *ALONE)
-        for name, first, then in (("two-to-one", ("parallelism={tp: 2, dp: 2}",), ALONE),
+        for name, first, then in (("two-to-one", SHARDED, ALONE),
                                   ("one-to-four", ALONE, ("parallelism={tp: 4, dp: 1}",))):
             with self.subTest(name):
                 running, run = self.start_launch(name, *first, "faults=[{kind: sleep, ms: 100, each: step}]",

@@ -39,6 +39,9 @@ TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed
        "this model: 1, 2"},
       {{"parallelism.tp=4", "model.vocab_size=3"},
        "parallelism.tp = 4: is more than model.vocab_size = 3; allowed with this model: 1, 2"},
+      {{"parallelism={tp: 4, tp_shard_sequence: true}", "data.seq_length=10"},
+       "parallelism.tp_shard_sequence = true: parallelism.tp = 4 does not divide data.seq_length = 10; "
+       "allowed: a data.seq_length of 12, or false"},
       {{"parallelism.pp=2"}, "parallelism.pp = 2: pipeline parallelism is not in this version; allowed: 1"},
       {{"parallelism.sp=2"},
        "parallelism.sp = 2: splitting a sequence over ranks is not in this version; allowed: 1"},

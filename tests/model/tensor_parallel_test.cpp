@@ -43,7 +43,7 @@ Numbers compute(FlatParameters& params, Transformer& model, const ModelSpec& spe
     numbers.loss += sums.loss;
     numbers.tokens += sums.tokens;
   }
-  numbers.evaluated = model.evaluate(random_batch(1, 7, spec.vocab_size, 9)).loss;
+  numbers.evaluated = model.evaluate(random_batch(1, 8, spec.vocab_size, 9)).loss;
   for (int s = 0; s < params.num_segments(); ++s)
     for (const ParamSlice& slice : params.segment(s).slices)
       numbers.grads[slice.spec->name] = to_doubles(slice.grad);
@@ -74,7 +74,7 @@ double difference(const Numbers& reference, const Numbers& own, const FlatParame
   return worst;
 }
 
-double difference_over_ranks(const ModelSpec& spec, DType compute_type, int tp) {
+double difference_over_ranks(const ModelSpec& spec, DType compute_type, int tp, bool shard_sequence = false) {
   const Numbers reference = alone(spec, compute_type);
   double worst = 0;
   std::mutex mutex;
@@ -87,10 +87,15 @@ double difference_over_ranks(const ModelSpec& spec, DType compute_type, int tp) 
                      .timeout = 20s,
                      .check_calls = true});
     Communicator& group = comms.axis(Axis::kTensor);
-    FlatParameters params(parameter_table(spec), compute_type, {.rank = rank, .size = tp});
+    FlatParameters params(
+        parameter_table(spec, {.shard_sequence = shard_sequence}), compute_type, {.rank = rank, .size = tp});
     randomise(params);
-    Transformer model(
-        spec, params, {.max_positions = 16, .loss_chunk_tokens = kChunk, .tensor_group = &group});
+    Transformer model(spec,
+                      params,
+                      {.max_positions = 16,
+                       .loss_chunk_tokens = kChunk,
+                       .tensor_group = &group,
+                       .shard_sequence = shard_sequence});
     Numbers own = compute(params, model, spec);
     ReplicaGradients replicas(params, group, comms.tensor_replicas());
     for (int s = params.num_segments(); s-- > 0;) replicas.sum(s);
@@ -108,15 +113,17 @@ double difference_over_ranks(const ModelSpec& spec, DType compute_type, int tp) 
 
 TEST_CASE("tensor parallel: loss and every gradient of each model are those of one rank", "[model][ranks]") {
   for (const NamedModel& model : tiny_models())
-    for (const int tp : {2, 4}) {
-      CAPTURE(model.name, tp);
-      CHECK(difference_over_ranks(model.spec, DType::kFp64, tp) < 1e-12);
-    }
+    for (const int tp : {2, 4})
+      for (const bool shard : {false, true}) {
+        CAPTURE(model.name, tp, shard);
+        CHECK(difference_over_ranks(model.spec, DType::kFp64, tp, shard) < 1e-12);
+      }
 }
 
 TEST_CASE("tensor parallel: fp32 and bf16 differ by their rounding only", "[model][ranks]") {
   CHECK(difference_over_ranks(tiny_qwen3(), DType::kFp32, 4) < 2e-6);
   CHECK(difference_over_ranks(tiny_qwen3(), DType::kBf16, 4) < 3e-2);
+  CHECK(difference_over_ranks(tiny_qwen3(), DType::kBf16, 4, true) < 3e-2);
 }
 
 TEST_CASE("tensor parallel: logits of extreme size lose nothing over ranks", "[model][ranks]") {

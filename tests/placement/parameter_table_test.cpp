@@ -100,8 +100,8 @@ TEST_CASE("parameter table: norms and biases never decay, embeddings only when a
       const bool tied_head = !param.tied_with.empty();
       CHECK(param.decay == (param.shape.size() == 2 && !embedding && !tied_head));
     }
-    CHECK(find(parameter_table(model, true), "model.embed_tokens.weight").decay);
-    CHECK_FALSE(find(parameter_table(model, true), "model.norm.weight").decay);
+    CHECK(find(parameter_table(model, {.decay_embeddings = true}), "model.embed_tokens.weight").decay);
+    CHECK_FALSE(find(parameter_table(model, {.decay_embeddings = true}), "model.norm.weight").decay);
   }
 }
 

@@ -25,15 +25,31 @@ ModelSpec model() {
 
 TEST_CASE("tensor traffic: activations and losses by hand", "[sizing]") {
   // Three blocks cross four borders each, embedding and head one each; 10 tokens of 32 numbers.
-  const TensorTraffic training = training_traffic(model(), DType::kBf16, 10, 4);
+  const TensorTraffic training =
+      training_traffic(model(), {.compute = DType::kBf16, .tokens = 10, .chunk_tokens = 4});
   CHECK(training.all_reduce == Traffic{14, 14 * 10 * 32 * 2});
   CHECK(training.all_gather == Traffic{3, 10 * 24});  // chunks of 4, 4 and 2
-  const TensorTraffic forward = forward_traffic(model(), DType::kFp32, 10, 64);
+  const TensorTraffic forward = forward_traffic(model(), {.tokens = 10, .chunk_tokens = 64});
   CHECK(forward.all_reduce == Traffic{7, 7 * 10 * 32 * 4});
   CHECK(forward.all_gather == Traffic{1, 10 * 24});
   TensorTraffic both = training;
   both += forward;
   CHECK(both.all_reduce == Traffic{21, 14 * 10 * 32 * 2 + 7 * 10 * 32 * 4});
+}
+
+TEST_CASE("tensor traffic: a sharded sequence, by hand", "[sizing]") {
+  const TensorPass pass{
+      .compute = DType::kFp32, .tp = 4, .shard_sequence = true, .tokens = 12, .chunk_tokens = 12};
+  const TensorTraffic training = training_traffic(model(), pass);
+  CHECK(training.all_reduce == Traffic{});
+  CHECK(training.reduce_scatter == Traffic{14, 14 * 12 * 32 * 4});
+  CHECK(training.all_gather == Traffic{20 + 1, 20 * 3 * 32 * 4 + 12 * 24});  // three tokens of each rank
+  const TensorTraffic forward = forward_traffic(model(), pass);
+  CHECK(forward.reduce_scatter.calls == 7);
+  CHECK(forward.all_gather.calls == 7 + 1);
+  // Norms see a part of the tokens: two in each block and the last one, beside two inside heads.
+  const auto table = parameter_table(model(), {.shard_sequence = true});
+  CHECK(replica_traffic(table, DType::kFp32, 2).group == Traffic{1 + 7 + 6, 8 + (7 * 32 + 6 * 8) * 4});
 }
 
 TEST_CASE("tensor traffic: gradients that replicas see parts of, by hand", "[sizing]") {

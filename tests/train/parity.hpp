@@ -19,6 +19,7 @@ struct Layout {
   int dp = 1;
   int accumulation = 1;
   int tp = 1;
+  bool shard_sequence = false;
   int ranks() const { return dp * tp; }
 };
 
@@ -31,7 +32,8 @@ struct Outcome {
 // Ten steps of sixteen sequences.
 inline Outcome train(const Layout& layout, std::vector<std::string> overrides) {
   const TempDir dir;
-  overrides.push_back(fmt::format("parallelism={{dp: {}, tp: {}}}", layout.dp, layout.tp));
+  overrides.push_back(fmt::format(
+      "parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}}}", layout.dp, layout.tp, layout.shard_sequence));
   overrides.push_back(fmt::format("batch.micro_batch_size={}", 16 / (layout.dp * layout.accumulation)));
   const JobResult result = run_job({.yaml = kTinyJob,
                                     .overrides = overrides,

@@ -35,10 +35,12 @@ void check_layouts(const FamilyJob& family, const std::string& setting, double t
   const Outcome reference = train({}, overrides);
   CHECK(*reference.steps.back().loss < *reference.steps.front().loss - 0.1);
   for (const int tp : {2, 4})
-    for (const int dp : {1, 2}) {
-      CAPTURE(family.name, setting, tp, dp);
-      check_equal(reference, train({.dp = dp, .accumulation = 2 / dp, .tp = tp}, overrides), tolerance);
-    }
+    for (const int dp : {1, 2})
+      for (const bool shard : {false, true}) {
+        CAPTURE(family.name, setting, tp, dp, shard);
+        const Layout layout{.dp = dp, .accumulation = 2 / dp, .tp = tp, .shard_sequence = shard};
+        check_equal(reference, train(layout, overrides), tolerance);
+      }
 }
 
 JobOptions job_on(const TempDir& dir, int tp, int dp) {

@@ -52,10 +52,15 @@ StaticMemory memory_of(const Outcome& outcome, int rank) {
 }
 
 void check_totals(const ModelSpec& model, DType compute, const Layout& layout, const Outcome& outcome) {
-  const auto table = parameter_table(model);
+  const auto table = parameter_table(model, {.shard_sequence = layout.shard_sequence});
   const std::int64_t passes = kSteps * layout.accumulation;
   const std::int64_t tokens = kTokensPerStep / (layout.dp * layout.accumulation);
-  const TensorTraffic pass = training_traffic(model, compute, tokens, tokens);
+  const TensorTraffic pass = training_traffic(model,
+                                              {.compute = compute,
+                                               .tp = layout.tp,
+                                               .shard_sequence = layout.shard_sequence,
+                                               .tokens = tokens,
+                                               .chunk_tokens = tokens});
   const ReplicaTraffic step = replica_traffic(table, compute, layout.tp);
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     CAPTURE(rank);
@@ -64,6 +69,7 @@ void check_totals(const ModelSpec& model, DType compute, const Layout& layout, c
     CHECK(total_of(outcome, rank, "tp", "all_reduce") ==
           sum(times(passes, pass.all_reduce), times(kSteps, step.group)));
     CHECK(total_of(outcome, rank, "tp", "all_gather") == times(passes, pass.all_gather));
+    CHECK(total_of(outcome, rank, "tp", "reduce_scatter") == times(passes, pass.reduce_scatter));
     CHECK(total_of(outcome, rank, "tp_replicas", "all_reduce") == times(kSteps, step.replicas));
     CHECK(total_of(outcome, rank, "dp", "all_reduce") ==
           times(kSteps, gradient_traffic(table, compute, layout.dp, 0, 0, place)));
@@ -80,8 +86,9 @@ TEST_CASE("tensor parallel: bytes sent and held are the closed forms", "[train][
   for (const auto& overrides : jobs) {
     const ModelSpec model = resolved_model(overrides);
     const DType compute = overrides[0].ends_with("bf16") ? DType::kBf16 : DType::kFp32;
-    for (const Layout& layout :
-         {Layout{.dp = 2, .accumulation = 2, .tp = 2}, Layout{.accumulation = 4, .tp = 4}}) {
+    for (const Layout& layout : {Layout{.dp = 2, .accumulation = 2, .tp = 2},
+                                 Layout{.accumulation = 4, .tp = 4},
+                                 Layout{.accumulation = 4, .tp = 4, .shard_sequence = true}}) {
       CAPTURE(overrides, layout.tp);
       check_totals(model, compute, layout, train(layout, overrides));
     }

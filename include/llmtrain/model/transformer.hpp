@@ -48,11 +48,13 @@ struct TransformerOptions {
   std::int64_t max_positions = 0;        // rows of the rope tables; the longest sequence
   std::int64_t loss_chunk_tokens = 0;    // tokens whose logits exist at once; 0 = about 16 MiB of logits
   Communicator* tensor_group = nullptr;  // the tp group that `params` is cut for; null or one rank = alone
+  bool shard_sequence = false;           // its ranks keep a part of the tokens each between regions
 };
 
 class Transformer {
  public:
-  // `model` is resolved; `params` holds parameter_table(model) and outlives this.
+  // `model` is resolved; `params` holds parameter_table(model) and outlives this. With a sharded sequence the
+  // tokens of every micro-batch must be a multiple of the group's ranks.
   Transformer(const ModelSpec& model, FlatParameters& params, const TransformerOptions& options);
   ~Transformer();
   Transformer(Transformer&&) noexcept;

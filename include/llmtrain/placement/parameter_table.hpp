@@ -39,10 +39,15 @@ struct ParamSpec {
   }
 };
 
+struct TableOptions {
+  bool decay_embeddings = false;
+  bool shard_sequence = false;  // ranks of the tensor axis see a part of the tokens between regions
+};
+
 // In segment order; inside a segment query, key and value (and gate, up) are neighbours, so that a flat
 // buffer holds them as one fused matrix. `model` must be resolved. Tied parameters are listed with
 // `tied_with` set and own no storage.
-std::vector<ParamSpec> parameter_table(const ModelSpec& model, bool decay_embeddings = false);
+std::vector<ParamSpec> parameter_table(const ModelSpec& model, const TableOptions& options = {});
 
 // Parameters that own storage, summed: the model's size.
 std::int64_t parameter_count(const std::vector<ParamSpec>& table);

@@ -10,27 +10,32 @@
 // What a tensor-parallel rank must give to the collectives of its group, in closed form.
 //
 // Activations cross the border of a block's two halves once forward and once backward, the embedding's border
-// forward and the head's backward; a token's loss takes three numbers. It knows no time and no overlap.
+// forward and the head's backward; a token's loss takes three numbers. With a sharded sequence every crossing
+// is one gather and one scattered sum, and the input of a column-parallel layer is gathered again for its
+// weight gradient, so that it need not be kept. It knows no time and no overlap.
 namespace llmtrain {
 
 struct TensorTraffic {
   Traffic all_reduce{};
   Traffic all_gather{};
+  Traffic reduce_scatter{};
 
   TensorTraffic& operator+=(const TensorTraffic& other);
   friend bool operator==(const TensorTraffic&, const TensorTraffic&) = default;
 };
 
-// Forward and backward of one micro-batch of `tokens` tokens; the loss takes `chunk_tokens` at a time.
-TensorTraffic training_traffic(const ModelSpec& model,
-                               DType compute,
-                               std::int64_t tokens,
-                               std::int64_t chunk_tokens);
+struct TensorPass {
+  DType compute = DType::kFp32;
+  int tp = 2;
+  bool shard_sequence = false;
+  std::int64_t tokens = 0;        // of the micro-batch
+  std::int64_t chunk_tokens = 0;  // whose losses are taken at a time
+};
+
+// Forward and backward of one micro-batch.
+TensorTraffic training_traffic(const ModelSpec& model, const TensorPass& pass);
 // Forward alone, as evaluation does.
-TensorTraffic forward_traffic(const ModelSpec& model,
-                              DType compute,
-                              std::int64_t tokens,
-                              std::int64_t chunk_tokens);
+TensorTraffic forward_traffic(const ModelSpec& model, const TensorPass& pass);
 
 // Once a step: gradients that replicas see parts of, and the norm of the gradient.
 struct ReplicaTraffic {

@@ -120,13 +120,21 @@ void visit_fields(FieldsOf<DataSpec> auto& s, auto&& v) {
 }
 
 void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
-  v({"tp", "tensor parallel degree", between(1, kMaxCount)}, s.tp);
+  v({"tp",
+     "tensor parallel degree: ranks that share the heads and the feed-forward width",
+     between(1, kMaxCount)},
+    s.tp);
   v({"pp", "pipeline stages", between(1, kMaxCount)}, s.pp);
   v({"dp", "data parallel degree; `auto` = whatever is left of the world", between(1, kMaxCount)}, s.dp);
   v({"sp",
      "ranks that share one sequence in attention (context parallelism); not Megatron's flag",
      between(1, kMaxCount)},
     s.sp);
+  v({"tp_shard_sequence",
+     "tensor parallel ranks keep a part of the tokens each where weights are not cut; Megatron's sequence "
+     "parallel",
+     anything()},
+    s.tp_shard_sequence);
 }
 
 void visit_fields(FieldsOf<BatchSpec> auto& s, auto&& v) {

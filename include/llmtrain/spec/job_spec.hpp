@@ -87,6 +87,7 @@ struct ParallelismSpec {
   int pp = 1;
   std::optional<int> dp;  // auto: whatever is left of the world
   int sp = 1;
+  bool tp_shard_sequence = false;
 };
 
 struct BatchSpec {
