@@ -12,6 +12,7 @@
 #include "llmtrain/core/filesystem.hpp"
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/sizing/peak_cache.hpp"
+#include "llmtrain/tensor/memory_pool.hpp"
 #include "llmtrain/tensor/tensor.hpp"
 #include "llmtrain/train/compute_setup.hpp"
 
@@ -34,6 +35,7 @@ std::string peak_file(const RankContext& context) {
 double matmul_flops(DType dtype) {
   constexpr std::int64_t kSize = 1024;
   constexpr int kTries = 5;
+  const PoolScope scope(MemoryPool::kMeasurement);
   const at::Tensor a = at::ones({kSize, kSize}, scalar_type(dtype));  // [n, n]
   double best_s = 1e30;
   for (int i = 0; i < kTries; ++i) {

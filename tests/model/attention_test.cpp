@@ -72,7 +72,7 @@ TEST_CASE("attention: output and log-sum-exp equal the textbook, also with share
   for (const Case& c : kCases) {
     INFO("heads " << c.heads << "/" << c.kv_heads << " queries " << c.queries << " keys " << c.keys);
     for (const auto& [type, tolerance] :
-         {std::pair{at::kDouble, 1e-13}, std::pair{at::kFloat, 3e-6}, std::pair{at::kBFloat16, 3e-2}}) {
+         {std::pair{at::kDouble, 1e-13}, std::pair{at::kFloat, 1e-5}, std::pair{at::kBFloat16, 3e-2}}) {
       const Inputs in = inputs(c, type);
       const AttentionResult result = attention(in.q, in.k, in.v, c.causal, 0.3);
       const Dense expected =
