@@ -3,6 +3,7 @@
 #   bench/run.sh step        one process, 2 threads, llama-10m: PyTorch eager with fused AdamW
 #   bench/run.sh launch      start and restart: torchrun with PyTorch
 #   bench/run.sh allreduce   2 and 4 processes: Gloo
+#   bench/run.sh overhead    logging, tracing and checks: the same job without them
 # Needs scripts/setup.sh --oracles and the release preset built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -11,5 +12,6 @@ case ${1:-} in
   step) exec .venv/bin/python bench/step.py "${@:2}" ;;
   launch) exec .venv/bin/python bench/launch.py "${@:2}" ;;
   allreduce) for ranks in 2 4; do build/release/bench/allreduce_bench --ranks "$ranks" "${@:2}"; done ;;
-  *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  overhead) exec python3 bench/overhead.py "${@:2}" ;;
+  *) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
