@@ -73,9 +73,17 @@ class CheckedCommunicator final : public Communicator {
     compare(signature_of(kAllGather, 0, &in));
     inner_->all_gather(in, out);
   }
+  std::unique_ptr<Pending> all_gather_async(const at::Tensor& in, at::Tensor& out) override {
+    compare(signature_of(kAllGather, 0, &in));
+    return inner_->all_gather_async(in, out);
+  }
   void reduce_scatter(const at::Tensor& in, at::Tensor& out, ReduceOp op) override {
     compare(signature_of(kReduceScatter, static_cast<int>(op), &in));
     inner_->reduce_scatter(in, out, op);
+  }
+  std::unique_ptr<Pending> reduce_scatter_async(const at::Tensor& in, at::Tensor& out, ReduceOp op) override {
+    compare(signature_of(kReduceScatter, static_cast<int>(op), &in));
+    return inner_->reduce_scatter_async(in, out, op);
   }
   void all_to_all(const at::Tensor& in, at::Tensor& out) override {
     compare(signature_of(kAllToAll, 0, &in));

@@ -59,21 +59,17 @@ class ShmCommunicator final : public Communicator {
 
   void all_reduce(at::Tensor& inout, ReduceOp op) override { run(all_reduce_call(inout, op)); }
   std::unique_ptr<Pending> all_reduce_async(at::Tensor& inout, ReduceOp op) override {
-    last_ = engine_->submit(all_reduce_call(inout, op));
-    return std::make_unique<ShmPending>(group_, last_);
+    return start(all_reduce_call(inout, op));
   }
-  void all_gather(const at::Tensor& in, at::Tensor& out) override {
-    check_parts(in, out, size());
-    run([group = group_, in, out] {
-      return shm_all_gather(*group, in.data_ptr(), out.data_ptr(), in.nbytes());
-    });
+  void all_gather(const at::Tensor& in, at::Tensor& out) override { run(all_gather_call(in, out)); }
+  std::unique_ptr<Pending> all_gather_async(const at::Tensor& in, at::Tensor& out) override {
+    return start(all_gather_call(in, out));
   }
   void reduce_scatter(const at::Tensor& in, at::Tensor& out, ReduceOp op) override {
-    check_parts(out, in, size());
-    run([group = group_, in, out, op, type = element_type_of(in)] {
-      return shm_reduce_scatter(
-          *group, in.data_ptr(), out.data_ptr(), static_cast<std::size_t>(out.numel()), type, op);
-    });
+    run(reduce_scatter_call(in, out, op));
+  }
+  std::unique_ptr<Pending> reduce_scatter_async(const at::Tensor& in, at::Tensor& out, ReduceOp op) override {
+    return start(reduce_scatter_call(in, out, op));
   }
   void all_to_all(const at::Tensor& in, at::Tensor& out) override {
     check_parts(in, out, 1);
@@ -112,6 +108,25 @@ class ShmCommunicator final : public Communicator {
     return [group = group_, inout, op, type = element_type_of(inout)] {
       return shm_all_reduce(*group, inout.data_ptr(), static_cast<std::size_t>(inout.numel()), type, op);
     };
+  }
+
+  std::function<Status()> all_gather_call(const at::Tensor& in, const at::Tensor& out) {
+    check_parts(in, out, size());
+    return [group = group_, in, out] {
+      return shm_all_gather(*group, in.data_ptr(), out.data_ptr(), in.nbytes());
+    };
+  }
+  std::function<Status()> reduce_scatter_call(const at::Tensor& in, const at::Tensor& out, ReduceOp op) {
+    check_parts(out, in, size());
+    return [group = group_, in, out, op, type = element_type_of(in)] {
+      return shm_reduce_scatter(
+          *group, in.data_ptr(), out.data_ptr(), static_cast<std::size_t>(out.numel()), type, op);
+    };
+  }
+
+  std::unique_ptr<Pending> start(std::function<Status()> call) {
+    last_ = engine_->submit(std::move(call));
+    return std::make_unique<ShmPending>(group_, last_);
   }
 
   // On the caller's thread, unless an earlier call of this group is still in flight: then behind it.

@@ -93,14 +93,19 @@ class TracedCommunicator final : public Communicator {
     traced("all_reduce", inout, [&] { inner_->all_reduce(inout, op); });
   }
   std::unique_ptr<Pending> all_reduce_async(at::Tensor& inout, ReduceOp op) override {
-    const CommTrace::Call call = trace_->begin(name(), "all_reduce", bytes(inout));
-    return std::make_unique<TracedPending>(inner_->all_reduce_async(inout, op), trace_, call);
+    return traced_async("all_reduce", inout, [&] { return inner_->all_reduce_async(inout, op); });
   }
   void all_gather(const at::Tensor& in, at::Tensor& out) override {
     traced("all_gather", in, [&] { inner_->all_gather(in, out); });
   }
+  std::unique_ptr<Pending> all_gather_async(const at::Tensor& in, at::Tensor& out) override {
+    return traced_async("all_gather", in, [&] { return inner_->all_gather_async(in, out); });
+  }
   void reduce_scatter(const at::Tensor& in, at::Tensor& out, ReduceOp op) override {
     traced("reduce_scatter", in, [&] { inner_->reduce_scatter(in, out, op); });
+  }
+  std::unique_ptr<Pending> reduce_scatter_async(const at::Tensor& in, at::Tensor& out, ReduceOp op) override {
+    return traced_async("reduce_scatter", in, [&] { return inner_->reduce_scatter_async(in, out, op); });
   }
   void all_to_all(const at::Tensor& in, at::Tensor& out) override {
     traced("all_to_all", in, [&] { inner_->all_to_all(in, out); });
@@ -131,6 +136,13 @@ class TracedCommunicator final : public Communicator {
     body();
     trace_->add_exposed(call, now_ns() - start);
     trace_->finish(call);
+  }
+
+  // The wait alone is exposed.
+  template <class Body>
+  std::unique_ptr<Pending> traced_async(std::string_view op, const at::Tensor& payload, Body&& body) {
+    const CommTrace::Call call = trace_->begin(name(), op, bytes(payload));
+    return std::make_unique<TracedPending>(body(), trace_, call);
   }
 
   std::unique_ptr<Communicator> inner_;

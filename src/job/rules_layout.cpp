@@ -21,6 +21,15 @@ void check_degree(Rules& rules, const char* path, int degree, const char* what) 
             what));
 }
 
+void check_zero(Rules& rules) {
+  const ParallelismSpec& p = rules.spec.parallelism;
+  if (p.zero_stage == 0 || !rules.usable({"parallelism.zero_stage", "parallelism.dp", "parallelism.sp"}))
+    return;
+  if (p.dp.value_or(1) * p.sp == 1)
+    rules.warning("parallelism.zero_stage",
+                  "has no effect: parallelism.dp is 1, nobody is there to share with");
+}
+
 bool is_name(const std::string& text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   return !text.empty() && text.size() <= 256 && letter(text[0]) &&
@@ -32,6 +41,7 @@ bool is_name(const std::string& text) {
 void check_layout(Rules& rules) {
   const ParallelismSpec& p = rules.spec.parallelism;
   check_tensor(rules);
+  check_zero(rules);
   check_degree(rules, "parallelism.pp", p.pp, "pipeline parallelism");
   check_degree(rules, "parallelism.sp", p.sp, "splitting a sequence over ranks");
   const LaunchSpec& launch = rules.spec.launch;

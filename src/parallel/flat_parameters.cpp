@@ -6,100 +6,96 @@
 #include <ATen/Parallel.h>
 
 #include "llmtrain/core/check.hpp"
-#include "llmtrain/core/division.hpp"
 #include "llmtrain/placement/init.hpp"
 #include "llmtrain/tensor/memory_pool.hpp"
 
 namespace llmtrain {
 namespace {
 
-// 64 bytes of the narrowest type, so that offsets agree in every buffer and each view is aligned.
-constexpr std::int64_t kAlignElements = 32;
-
+// Values of the part that this rank owns.
 template <class T>
 void init_slice(const ParamSlice& slice, std::uint64_t seed) {
   T* const data = slice.master.data_ptr<T>();
   constexpr std::int64_t kGrain = 1 << 14;
-  at::parallel_for(0, slice.shard.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(slice.owned.begin, slice.owned.end, kGrain, [&](std::int64_t begin, std::int64_t end) {
     while (begin < end) {
       const std::int64_t count = std::min(end - begin, slice.shard.run - begin % slice.shard.run);
       init_values(*slice.spec,
                   seed,
                   slice.shard.global_index(begin),
-                  std::span<T>(data + begin, static_cast<std::size_t>(count)));
+                  std::span<T>(data + (begin - slice.owned.begin), static_cast<std::size_t>(count)));
       begin += count;
     }
   });
 }
 
-}  // namespace
-
-FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute, TensorPlace place)
-    : table_(std::move(table)), compute_(compute), place_(place) {
-  int num_segments = 0;
-  for (const ParamSpec& param : table_) {
-    LLMTRAIN_CHECK(param.segment >= num_segments - 1,
-                   "{} of segment {} comes after segment {}",
-                   param.name,
-                   param.segment,
-                   num_segments - 1);
-    num_segments = std::max(num_segments, param.segment + 1);
-  }
-  segments_.resize(static_cast<std::size_t>(num_segments));
-  std::vector<std::vector<const ParamSpec*>> owned(segments_.size());
-  for (const ParamSpec& param : table_)
-    if (param.tied_with.empty()) owned[static_cast<std::size_t>(param.segment)].push_back(&param);
-  for (int i = 0; i < num_segments; ++i) allocate(i, owned[static_cast<std::size_t>(i)]);
-
-  for (const ParamSpec& param : table_) {
-    if (param.tied_with.empty()) continue;
-    const auto holder = by_name_.find(param.tied_with);
-    LLMTRAIN_CHECK(holder != by_name_.end(),
-                   "{} is tied with {}, which is not in the table",
-                   param.name,
-                   param.tied_with);
-    LLMTRAIN_CHECK(slice(param.tied_with).spec->shape == param.shape,
-                   "{} and {} are tied but differ in shape",
-                   param.name,
-                   param.tied_with);
-    by_name_.emplace(param.name, holder->second);
-  }
+// The buffer itself where the range is all of it.
+at::Tensor part_of(const at::Tensor& buffer, const FlatRange& range) {
+  return range.size() == buffer.numel() ? buffer : buffer.narrow(0, range.begin, range.size());  // [range]
 }
 
-void FlatParameters::allocate(SegmentIndex index, const std::vector<const ParamSpec*>& specs) {
+}  // namespace
+
+FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute, TensorPlace place, ZeroPlace zero)
+    : table_(std::move(table)), compute_(compute), place_(place), zero_(zero) {
+  const std::vector<FlatSegment> layout = flat_layout(table_, place_, zero_);
+  segments_.resize(layout.size());
+  for (std::size_t i = 0; i < layout.size(); ++i) allocate(static_cast<SegmentIndex>(i), layout[i]);
+  for (const ParamSpec& param : table_)
+    if (!param.tied_with.empty()) tie(param);
+}
+
+void FlatParameters::tie(const ParamSpec& param) {
+  const auto holder = by_name_.find(param.tied_with);
+  LLMTRAIN_CHECK(
+      holder != by_name_.end(), "{} is tied with {}, which is not in the table", param.name, param.tied_with);
+  LLMTRAIN_CHECK(slice(param.tied_with).spec->shape == param.shape,
+                 "{} and {} are tied but differ in shape",
+                 param.name,
+                 param.tied_with);
+  by_name_.emplace(param.name, holder->second);
+}
+
+void FlatParameters::allocate(SegmentIndex index, const FlatSegment& layout) {
   SegmentParameters& segment = segments_[static_cast<std::size_t>(index)];
-  std::int64_t total = 0;
-  for (const ParamSpec* spec : specs) {
-    ParamSlice& slice = segment.slices.emplace_back();
-    slice.spec = spec;
-    slice.shard = shard_of(*spec, place_);
-    slice.offset = total;
-    total += round_up(slice.shard.numel(), kAlignElements);
-  }
   {
     const PoolScope scope(MemoryPool::kParameters);
-    segment.weights = zeros_host({total}, compute_);  // [total]
-    segment.masters = segment.weights;                // [total]
+    segment.weights = zeros_host({layout.elements}, compute_);   // [elements]
+    segment.own_weights = part_of(segment.weights, layout.own);  // [own]
+    segment.masters = segment.own_weights;                       // [own]
   }
   if (has_separate_masters()) {
     const PoolScope scope(MemoryPool::kOptimizer);
-    segment.masters = zeros_host({total}, main_type());  // [total]
+    segment.masters = zeros_host({layout.own.size()}, main_type());  // [own]
   }
   {
     const PoolScope scope(MemoryPool::kGradients);
-    segment.grads = zeros_host({total}, main_type());  // [total]
+    segment.grads = zeros_host({layout.elements}, main_type());  // [elements]
+    segment.own_grads = part_of(segment.grads, layout.own);      // [own]
   }
 
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    ParamSlice& slice = segment.slices[i];
-    const auto part = [&](const at::Tensor& buffer) {
-      return buffer.narrow(0, slice.offset, slice.shard.numel());
+  for (std::size_t i = 0; i < layout.slots.size(); ++i) {
+    const FlatSlot& slot = layout.slots[i];
+    const auto whole = [&](const at::Tensor& buffer) {
+      return buffer.narrow(0, slot.offset, slot.shard.numel());  // [numel]
     };
-    slice.weight = part(segment.weights);
-    slice.master = part(segment.masters);
-    slice.grad = part(segment.grads);
-    const bool added = by_name_.emplace(specs[i]->name, Location{index, i}).second;
-    LLMTRAIN_CHECK(added, "parameter {} is listed twice", specs[i]->name);
+    // An empty part lies nowhere: any place will do.
+    const std::int64_t first = std::clamp<std::int64_t>(
+        slot.offset + slot.owned.begin - layout.own.begin, 0, layout.own.size() - slot.owned.size());
+    const auto own = [&](const at::Tensor& buffer) {
+      return buffer.narrow(0, first, slot.owned.size());  // [owned]
+    };
+    segment.slices.push_back({.spec = slot.spec,
+                              .shard = slot.shard,
+                              .offset = slot.offset,
+                              .weight = whole(segment.weights),
+                              .grad = whole(segment.grads),
+                              .owned = slot.owned,
+                              .own_weight = own(segment.own_weights),
+                              .master = own(segment.masters),
+                              .own_grad = own(segment.own_grads)});
+    const bool added = by_name_.emplace(slot.spec->name, Location{index, i}).second;
+    LLMTRAIN_CHECK(added, "parameter {} is listed twice", slot.spec->name);
   }
 }
 
@@ -117,7 +113,7 @@ void FlatParameters::initialize(std::uint64_t seed) {
 
 void FlatParameters::publish(SegmentIndex index) {
   const SegmentParameters& part = segment(index);
-  if (has_separate_masters()) segments_[static_cast<std::size_t>(index)].weights.copy_(part.masters);
+  if (has_separate_masters()) segments_[static_cast<std::size_t>(index)].own_weights.copy_(part.masters);
 }
 
 void FlatParameters::publish_all() {

@@ -1,28 +1,28 @@
 #include "llmtrain/parallel/gradient_reducer.hpp"
 
-#include <utility>
-
 #include "llmtrain/core/check.hpp"
 
 namespace llmtrain {
 
-GradientReducer::GradientReducer(Communicator& group, std::vector<at::Tensor> buffers)
-    : group_(group), buffers_(std::move(buffers)), pending_(buffers_.size()) {
-  for (const at::Tensor& buffer : buffers_)
-    LLMTRAIN_CHECK(
-        buffer.is_contiguous() && (buffer.scalar_type() == at::kFloat || buffer.scalar_type() == at::kDouble),
-        "a main gradient buffer of {}; it is fp32 or fp64",
-        c10::toString(buffer.scalar_type()));
+GradientReducer::GradientReducer(const FlatParameters& parameters, Communicator& group)
+    : parameters_(parameters), group_(group), pending_(static_cast<std::size_t>(parameters.num_segments())) {
+  const ZeroPlace zero = parameters.zero();
+  LLMTRAIN_CHECK(zero.parts() == 1 || (zero.size == group.size() && zero.rank == group.rank()),
+                 "gradients sharded for rank {} of {} in a group where it is rank {} of {}",
+                 zero.rank,
+                 zero.size,
+                 group.rank(),
+                 group.size());
 }
 
-void GradientReducer::on_gradient_ready(int segment) {
-  LLMTRAIN_CHECK(segment >= 0 && segment < static_cast<int>(buffers_.size()),
-                 "segment {} of {}",
-                 segment,
-                 buffers_.size());
-  const auto index = static_cast<std::size_t>(segment);
-  LLMTRAIN_CHECK(pending_[index] == nullptr, "segment {} was announced twice in one step", segment);
-  pending_[index] = group_.all_reduce_async(buffers_[index], ReduceOp::kSum);
+void GradientReducer::on_gradient_ready(SegmentIndex segment) {
+  const SegmentParameters& part = parameters_.segment(segment);
+  std::unique_ptr<Pending>& pending = pending_[static_cast<std::size_t>(segment)];
+  LLMTRAIN_CHECK(pending == nullptr, "segment {} was announced twice in one step", segment);
+  at::Tensor whole = part.grads;    // [padded numel]
+  at::Tensor own = part.own_grads;  // [own]
+  pending = parameters_.zero().shards_optimizer() ? group_.reduce_scatter_async(whole, own, ReduceOp::kSum)
+                                                  : group_.all_reduce_async(whole, ReduceOp::kSum);
 }
 
 void GradientReducer::finish() {

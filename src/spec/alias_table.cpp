@@ -88,6 +88,8 @@ constexpr std::array kAliases = {
     Alias{"context_parallel_degree", "parallelism.sp"},
     Alias{"sequence_parallel_size", "parallelism.sp"},
     Alias{"sequence_parallel", "parallelism.sp"},  // as a flag it is refused with an explanation
+    Alias{"zero_optimization.stage", "parallelism.zero_stage"},
+    Alias{"optimizer.zero_stage", "parallelism.zero_stage"},
 
     // batch
     Alias{"train_micro_batch_size_per_gpu", "batch.micro_batch_size"},

@@ -16,6 +16,7 @@
 #include "llmtrain/optim/optimizer.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 #include "llmtrain/parallel/gradient_reducer.hpp"
+#include "llmtrain/parallel/parameter_gather.hpp"
 #include "llmtrain/parallel/replica_gradients.hpp"
 #include "llmtrain/placement/parameter_table.hpp"
 #include "llmtrain/shm/region.hpp"
@@ -54,6 +55,13 @@ TensorPlace tensor_place(const RankContext& context) {
   return {.rank = coord_of(mesh, context.request.rank).tp, .size = mesh.tp};
 }
 
+// Among one rank there is nothing to spread.
+ZeroPlace zero_place(const JobSpec& spec, const Communicator& group) {
+  return {.stage = group.size() > 1 ? spec.parallelism.zero_stage : 0,
+          .rank = group.rank(),
+          .size = group.size()};
+}
+
 TableOptions table_options(const JobSpec& spec) {
   return {.decay_embeddings = spec.optimizer.decay_embeddings,
           .shard_sequence = spec.parallelism.tp_shard_sequence};
@@ -63,11 +71,12 @@ std::vector<OptimizerSlice> optimizer_slices(const FlatParameters& parameters) {
   std::vector<OptimizerSlice> slices;
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s)
     for (const ParamSlice& slice : parameters.segment(s).slices)
-      slices.push_back({.name = slice.spec->name,
-                        .weight = slice.weight,
-                        .master = slice.master,
-                        .grad = slice.grad,
-                        .decay = slice.spec->decay});
+      if (slice.owned.size() > 0)
+        slices.push_back({.name = slice.spec->name,
+                          .weight = slice.own_weight,
+                          .master = slice.master,
+                          .grad = slice.own_grad,
+                          .decay = slice.spec->decay});
   return slices;
 }
 
@@ -76,12 +85,6 @@ std::unique_ptr<Optimizer> make_counted_optimizer(const OptimizerSpec& spec,
                                                   const FlatParameters& parameters) {
   const PoolScope scope(MemoryPool::kOptimizer);
   return make_optimizer(spec, optimizer_slices(parameters));
-}
-
-std::vector<at::Tensor> gradient_buffers(const FlatParameters& parameters) {
-  std::vector<at::Tensor> buffers;
-  for (SegmentIndex s = 0; s < parameters.num_segments(); ++s) buffers.push_back(parameters.segment(s).grads);
-  return buffers;
 }
 
 BatchShape batch_shape(const RunPlan& plan, int rank) {
@@ -111,6 +114,7 @@ struct Rank::Parts {
   MeshComms comms;
   // From here on no parameter is created or renamed.
   FlatParameters parameters;
+  ParameterGather weights;
   Transformer model;
   ReplicaGradients replicas;
   GradientReducer reducer;
@@ -137,15 +141,17 @@ Rank::Parts::Parts(RankContext& rank_context)
       comms(comms_options(context)),
       parameters(parameter_table(context.spec.model, table_options(context.spec)),
                  context.spec.precision.compute,
-                 tensor_place(context)),
+                 tensor_place(context),
+                 zero_place(context.spec, comms.gradient())),
+      weights(parameters, comms.gradient()),
       model(context.spec.model,
             parameters,
             {.max_positions = context.spec.data.seq_length,
              .tensor_group = &comms.axis(Axis::kTensor),
              .shard_sequence = context.spec.parallelism.tp_shard_sequence}),
       replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas()),
-      reducer(comms.gradient(), gradient_buffers(parameters)),
-      norm(parameters, comms.axis(Axis::kTensor)),
+      reducer(parameters, comms.gradient()),
+      norm(parameters, comms.axis(Axis::kTensor), comms.gradient()),
       optimizer(make_counted_optimizer(context.spec.optimizer, parameters)),
       checkpoints(context, parameters, *optimizer, comms, value_or_throw(tokenizer_copy(context.spec))),
       progress(load_or_initialize()),
@@ -159,9 +165,13 @@ Rank::Parts::Parts(RankContext& rank_context)
       reporter(reporter_options(), context.events) {}
 
 Progress Rank::Parts::load_or_initialize() {
-  if (!context.request.resume_path.empty()) return checkpoints.restore(context.request.resume_path);
-  parameters.initialize(context.spec.run.seed);
-  return {};
+  Progress found;
+  if (context.request.resume_path.empty())
+    parameters.initialize(context.spec.run.seed);
+  else
+    found = checkpoints.restore(context.request.resume_path);
+  weights.on_update();
+  return found;
 }
 
 std::optional<Evaluator> Rank::Parts::make_evaluator() {
@@ -191,7 +201,13 @@ RunStarted Rank::Parts::started() const {
           .world_size = context.plan.world_size,
           .first_step = progress.step,
           .total_steps = context.plan.total_steps,
-          .layout = fmt::format("pp{} dp{} sp{} tp{}", mesh.pp, mesh.dp, mesh.sp, mesh.tp),
+          .layout =
+              fmt::format("pp{} dp{} sp{} tp{}{}",
+                          mesh.pp,
+                          mesh.dp,
+                          mesh.sp,
+                          mesh.tp,
+                          parameters.zero().stage > 0 ? fmt::format(" zero{}", parameters.zero().stage) : ""),
           .parameters = parameter_count(parameters.table()),
           .compute_threads = compute_threads(context),
           .cpu = cpu_capability()};
@@ -212,6 +228,7 @@ Rank::Rank(RankContext& context) {
                                  .reducer = p.reducer,
                                  .norm = p.norm,
                                  .optimizer = *p.optimizer,
+                                 .weights = p.weights,
                                  .batches = p.batches,
                                  .evaluator = p.evaluator ? &*p.evaluator : nullptr,
                                  .checkpoints = p.checkpoints,

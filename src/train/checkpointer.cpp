@@ -19,8 +19,6 @@
 namespace llmtrain {
 namespace {
 
-constexpr char kWeights[] = "weights";
-constexpr char kOptimizer[] = "optimizer";
 constexpr char kEvaluationOwed[] = "evaluation_owed";  // key in TrainState::extra
 
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
@@ -44,58 +42,34 @@ Checkpointer::Checkpointer(RankContext& context,
       world_(comms.world()),
       replicas_(comms.gradient()),
       extra_files_(std::move(extra_files)),
-      tensors_(name_tensors()),
+      tensors_(name_tensors(parameters, optimizer)),
       checkpoints_dir_(RunDir(context.request.run_dir).checkpoints().string()) {}
-
-// Weights, then masters when they are separate, then every state of the optimizer.
-std::vector<Checkpointer::NamedTensor> Checkpointer::name_tensors() const {
-  std::vector<NamedTensor> out;
-  const auto add =
-      [&](const char* kind, const std::string& prefix, const ParamSlice& slice, const at::Tensor& values) {
-        out.push_back({.kind = kind,
-                       .name = prefix + slice.spec->name,
-                       .dtype = dtype_of(values.scalar_type()),
-                       .shape = slice.spec->shape,
-                       .box = {slice.shard.offset, slice.shard.extent},
-                       .is_counted = slice.shard.is_counted(),
-                       .values = values});
-      };
-  std::size_t slice_index = 0;
-  for (SegmentIndex s = 0; s < parameters_.num_segments(); ++s) {
-    for (const ParamSlice& slice : parameters_.segment(s).slices) {
-      add(kWeights, "", slice, slice.weight);
-      if (parameters_.has_separate_masters()) add(kOptimizer, "master.", slice, slice.master);
-      for (const std::string& state : optimizer_.state_names())
-        add(kOptimizer, state + ".", slice, optimizer_.state(slice_index, state));
-      ++slice_index;
-    }
-  }
-  return out;
-}
 
 std::vector<TensorInfo> Checkpointer::expected() const {
   std::vector<TensorInfo> infos;
-  for (const NamedTensor& tensor : tensors_) infos.push_back({tensor.name, tensor.dtype, tensor.shape});
+  for (const NamedTensor& tensor : tensors_) infos.push_back(tensor.info);
   return infos;
 }
 
 std::vector<ShardFile> Checkpointer::shards_of_this_rank() const {
   std::vector<std::int64_t> sizes;  // nothing to write where another rank stands for the part
   sizes.reserve(tensors_.size());
-  for (const NamedTensor& tensor : tensors_)
-    sizes.push_back(tensor.is_counted ? static_cast<std::int64_t>(tensor.values.nbytes()) : 0);
+  for (const NamedTensor& tensor : tensors_) sizes.push_back(tensor.is_counted ? tensor.owned_bytes() : 0);
+  const bool is_only_owner = parameters_.zero().parts() > 1;
   const std::vector<int> writers = assign_writers(sizes, replicas_.size());
 
-  std::vector<ShardFile> shards = {{.kind = kWeights, .pieces = {}}, {.kind = kOptimizer, .pieces = {}}};
+  std::vector<ShardFile> shards = {{.kind = kWeightsKind, .pieces = {}},
+                                   {.kind = kOptimizerKind, .pieces = {}}};
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const NamedTensor& tensor = tensors_[i];
-    if (!tensor.is_counted || writers[i] != replicas_.rank()) continue;
-    shards[tensor.kind == kWeights ? 0 : 1].pieces.push_back({.name = tensor.name,
-                                                              .dtype = tensor.dtype,
-                                                              .global_shape = tensor.shape,
-                                                              .offset = tensor.box.offset,
-                                                              .extent = tensor.box.extent,
-                                                              .bytes = bytes_of(tensor.values)});
+    if (!tensor.is_counted || (!is_only_owner && writers[i] != replicas_.rank())) continue;
+    for (const OwnedBox& part : tensor.owned)
+      shards[tensor.kind == kWeightsKind ? 0 : 1].pieces.push_back({.name = tensor.info.name,
+                                                                    .dtype = tensor.info.dtype,
+                                                                    .global_shape = tensor.info.shape,
+                                                                    .offset = part.box.offset,
+                                                                    .extent = part.box.extent,
+                                                                    .bytes = bytes_of(part.values)});
   }
   return shards;
 }
@@ -188,7 +162,8 @@ Progress Checkpointer::restore(const std::string& step_dir) {
   CheckpointReader reader = value_or_throw(CheckpointReader::open(*files, step_dir));
   value_or_throw(reader.expect(expected()));
   for (const NamedTensor& tensor : tensors_)
-    value_or_throw(reader.read(tensor.name, tensor.dtype, tensor.box, bytes_of(tensor.values)));
+    for (const OwnedBox& part : tensor.owned)
+      value_or_throw(reader.read(tensor.info.name, tensor.info.dtype, part.box, bytes_of(part.values)));
   const TrainState& state = reader.state();
   optimizer_.set_count(state.optimizer_steps);
   saved_step_ = resumed_from_ = state.step;

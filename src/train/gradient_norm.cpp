@@ -8,24 +8,24 @@
 
 namespace llmtrain {
 
-GradientNorm::GradientNorm(const FlatParameters& parameters, Communicator& tensor) : tensor_(tensor) {
+GradientNorm::GradientNorm(const FlatParameters& parameters, Communicator& tensor, Communicator& gradient) {
   const auto is_counted = [](const ParamSlice& slice) { return slice.shard.is_counted(); };
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s) {
     const SegmentParameters& segment = parameters.segment(s);
     if (std::all_of(segment.slices.begin(), segment.slices.end(), is_counted)) {
-      counted_.push_back(segment.grads);
+      counted_.push_back(segment.own_grads);
       continue;
     }
     for (const ParamSlice& slice : segment.slices)
-      if (is_counted(slice)) counted_.push_back(slice.grad);
+      if (is_counted(slice)) counted_.push_back(slice.own_grad);
   }
+  if (parameters.zero().parts() > 1) groups_.push_back(&gradient);
+  if (tensor.size() > 1) groups_.push_back(&tensor);
 }
 
 double GradientNorm::sum_of_squares() const {
-  const double own = llmtrain::sum_of_squares(counted_);
-  if (tensor_.size() == 1) return own;
-  at::Tensor sum = at::full({1}, own, at::kDouble);  // [1]
-  tensor_.all_reduce(sum, ReduceOp::kSum);
+  at::Tensor sum = at::full({1}, llmtrain::sum_of_squares(counted_), at::kDouble);  // [1]
+  for (Communicator* group : groups_) group->all_reduce(sum, ReduceOp::kSum);
   return *sum.const_data_ptr<double>();
 }
 

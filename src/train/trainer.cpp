@@ -12,6 +12,7 @@
 #include "llmtrain/optim/optimizer.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 #include "llmtrain/parallel/gradient_reducer.hpp"
+#include "llmtrain/parallel/parameter_gather.hpp"
 #include "llmtrain/parallel/replica_gradients.hpp"
 #include "llmtrain/train/checkpointer.hpp"
 #include "llmtrain/train/control_channel.hpp"
@@ -118,7 +119,8 @@ StepSums Trainer::accumulate_gradients(std::int64_t k) {
   return sums;
 }
 
-// Norm -> finite check -> clip -> optimizer. Every rank sees the same numbers and so decides the same.
+// Norm -> finite check -> clip -> optimizer -> whole weights. Every rank sees the same numbers and so decides
+// the same.
 void Trainer::update(StepResult& result) {
   const double correction =
       token_correction(p_.plan.tokens_per_step, static_cast<std::int64_t>(result.sums.valid_tokens));
@@ -126,7 +128,9 @@ void Trainer::update(StepResult& result) {
       gradient_scale(p_.norm.sum_of_squares(), correction, p_.spec.optimizer.clip_grad);
   result.grad_norm = scale.norm;
   result.skipped = result.sums.not_finite > 0 || !scale.finite;
-  if (!result.skipped) p_.optimizer.step(result.lr, scale.scale);
+  if (result.skipped) return;
+  p_.optimizer.step(result.lr, scale.scale);
+  p_.weights.on_update();
 }
 
 void Trainer::account(const StepResult& result) {

@@ -42,6 +42,8 @@ TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed
       {{"parallelism={tp: 4, tp_shard_sequence: true}", "data.seq_length=10"},
        "parallelism.tp_shard_sequence = true: parallelism.tp = 4 does not divide data.seq_length = 10; "
        "allowed: a data.seq_length of 12, or false"},
+      {{"parallelism={dp: 2, zero_stage: 4}"},
+       "parallelism.zero_stage = 4: out of range; allowed: a whole number from 0 to 1"},
       {{"parallelism.pp=2"}, "parallelism.pp = 2: pipeline parallelism is not in this version; allowed: 1"},
       {{"parallelism.sp=2"},
        "parallelism.sp = 2: splitting a sequence over ranks is not in this version; allowed: 1"},
@@ -182,6 +184,9 @@ TEST_CASE("validate: a field without effect is a warning", "[job]") {
       {{"data.train=nowhere/at all"},
        "data.train[0].path = nowhere/at all: no such directory, and no nowhere/at all.idx"},
       {{"data.tokenizer=nowhere"}, "data.tokenizer = nowhere: no such file or directory"},
+      {{"parallelism.zero_stage=1"}, "parallelism.zero_stage: has no effect: parallelism.dp is 1"},
+      {{"zero_optimization={stage: 1}", "parallelism.dp=2"},
+       "zero_optimization.stage: read as parallelism.zero_stage"},
       {{"parallelism.tp_size=1"}, "parallelism.tp_size: read as parallelism.tp"},
   };
   for (const Case& warned : cases) {

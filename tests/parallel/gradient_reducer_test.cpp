@@ -2,7 +2,6 @@
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 
 #include "llmtrain/comm/mesh_comms.hpp"
 #include "llmtrain/core/check.hpp"
@@ -26,32 +25,48 @@ MeshCommsOptions dp_options(int ranks, int rank, const std::shared_ptr<ShmRegion
   return options;
 }
 
-std::vector<at::Tensor> buffers_of(at::ScalarType type) {
-  return {at::zeros({1000}, type),
-          at::zeros({200'003}, type),
-          at::zeros({0}, type),
-          at::zeros({17}, type)};  // [n] each
+ParamSpec vector_of(std::string name, std::int64_t numel, SegmentIndex segment, std::string tied = {}) {
+  ParamSpec spec;
+  spec.name = std::move(name);
+  spec.shape = {numel};
+  spec.segment = segment;
+  spec.tied_with = std::move(tied);
+  return spec;
+}
+
+// Segment 2 owns nothing; of segment 3 some ranks own padding only.
+FlatParameters parameters_of(DType type, const Communicator& group, int stage) {
+  return FlatParameters({vector_of("a", 1000, 0),
+                         vector_of("b", 200'003, 1),
+                         vector_of("c", 1000, 2, "a"),
+                         vector_of("d", 17, 3)},
+                        type,
+                        {},
+                        {.stage = stage, .rank = group.rank(), .size = group.size()});
 }
 
 }  // namespace
 
-TEST_CASE("gradient reducer: buffers of all ranks are summed in place, step after step", "[parallel]") {
+TEST_CASE("gradient reducer: gradients of all ranks are summed where they lie, step after step",
+          "[parallel]") {
   const int ranks = GENERATE(1, 2, 4);
-  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+  const int stage = GENERATE(0, 1);
+  for (const DType type : {DType::kFp32, DType::kFp64}) {
     spawn_ranks(ranks, [&](int rank, const auto& region) {
       MeshComms comms(dp_options(ranks, rank, region));
-      const std::vector<at::Tensor> buffers = buffers_of(type);
-      GradientReducer reducer(comms.gradient(), buffers);
+      const FlatParameters parameters = parameters_of(type, comms.gradient(), stage);
+      GradientReducer reducer(parameters, comms.gradient());
       for (int step = 1; step <= 3; ++step) {
-        for (int segment = static_cast<int>(buffers.size()) - 1; segment >= 0; --segment) {
-          buffers[static_cast<std::size_t>(segment)].fill_(step * (rank + 1) + segment);
+        for (SegmentIndex segment = 3; segment >= 0; --segment) {
+          at::Tensor grads = parameters.segment(segment).grads;  // [n]
+          grads.fill_(step * (rank + 1) + segment);
           reducer.on_gradient_ready(segment);
         }
         reducer.finish();
-        for (std::size_t segment = 0; segment < buffers.size(); ++segment) {
-          const double want = step * ranks * (ranks + 1) / 2 + ranks * static_cast<int>(segment);
-          require(at::equal(buffers[segment], at::full(buffers[segment].sizes(), want, type)),
-                  "sum over ranks");
+        for (SegmentIndex segment = 0; segment < 4; ++segment) {
+          const at::Tensor& own = parameters.segment(segment).own_grads;  // [n / ranks]
+          const double want = step * ranks * (ranks + 1) / 2 + ranks * segment;
+          require(at::equal(own, at::full(own.sizes(), want, own.scalar_type())), "sum over ranks");
         }
       }
     });
@@ -61,19 +76,29 @@ TEST_CASE("gradient reducer: buffers of all ranks are summed in place, step afte
 TEST_CASE("gradient reducer: a segment that is forgotten or announced twice is a broken invariant",
           "[parallel]") {
   MeshComms comms(MeshCommsOptions{});
-  GradientReducer reducer(comms.gradient(), buffers_of(at::kFloat));
+  const FlatParameters parameters = parameters_of(DType::kFp32, comms.gradient(), 0);
+  GradientReducer reducer(parameters, comms.gradient());
   for (const int segment : {3, 2, 1}) reducer.on_gradient_ready(segment);
   CHECK_THROWS_AS(reducer.finish(), CheckFailure);
   CHECK_THROWS_AS(reducer.on_gradient_ready(3), CheckFailure);
   CHECK_THROWS_AS(reducer.on_gradient_ready(4), CheckFailure);
-  CHECK_THROWS_AS(GradientReducer(comms.gradient(), buffers_of(at::kBFloat16)), CheckFailure);
+}
+
+TEST_CASE("gradient reducer: a place in another group is a broken invariant", "[parallel]") {
+  MeshComms comms(MeshCommsOptions{});
+  const FlatParameters parameters(
+      {vector_of("a", 1000, 0)}, DType::kFp32, {}, {.stage = 1, .rank = 0, .size = 2});
+  CHECK_THROWS_AS(GradientReducer(parameters, comms.gradient()), CheckFailure);
+  CHECK(parameters.segment(0).grads.numel() == 1024);
+  CHECK(parameters.segment(0).own_grads.numel() == 512);
 }
 
 TEST_CASE("gradient reducer: a peer that is lost in the middle of backward is named", "[parallel]") {
   const auto began = std::chrono::steady_clock::now();
   spawn_ranks(3, [&](int rank, const auto& region) {
     MeshComms comms(dp_options(3, rank, region));
-    GradientReducer reducer(comms.gradient(), buffers_of(at::kFloat));
+    const FlatParameters parameters = parameters_of(DType::kFp32, comms.gradient(), 0);
+    GradientReducer reducer(parameters, comms.gradient());
     reducer.on_gradient_ready(3);
     if (rank == 1) return;  // leaves, as a rank does that unwinds
     for (const int segment : {2, 1, 0}) reducer.on_gradient_ready(segment);

@@ -20,6 +20,7 @@ struct Layout {
   int accumulation = 1;
   int tp = 1;
   bool shard_sequence = false;
+  int zero = 0;
   int ranks() const { return dp * tp; }
 };
 
@@ -32,8 +33,11 @@ struct Outcome {
 // Ten steps of sixteen sequences.
 inline Outcome train(const Layout& layout, std::vector<std::string> overrides) {
   const TempDir dir;
-  overrides.push_back(fmt::format(
-      "parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}}}", layout.dp, layout.tp, layout.shard_sequence));
+  overrides.push_back(fmt::format("parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}, zero_stage: {}}}",
+                                  layout.dp,
+                                  layout.tp,
+                                  layout.shard_sequence,
+                                  layout.zero));
   overrides.push_back(fmt::format("batch.micro_batch_size={}", 16 / (layout.dp * layout.accumulation)));
   const JobResult result = run_job({.yaml = kTinyJob,
                                     .overrides = overrides,

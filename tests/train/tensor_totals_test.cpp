@@ -1,14 +1,10 @@
 // What ranks say that they sent and held, against closed forms: a run that only pretends to be cut is found
 // out.
-#include <filesystem>
-#include <fstream>
-#include <variant>
-
-#include "llmtrain/job/load_job.hpp"
 #include "llmtrain/sizing/memory.hpp"
 #include "llmtrain/sizing/tensor_traffic.hpp"
 
 #include "tests/train/parity.hpp"
+#include "tests/train/totals.hpp"
 
 using namespace llmtrain;
 using namespace llmtrain::test;
@@ -17,39 +13,6 @@ namespace {
 
 constexpr std::int64_t kSteps = 10;
 constexpr std::int64_t kTokensPerStep = 16 * 16;
-
-ModelSpec resolved_model(const std::vector<std::string>& overrides) {
-  const TempDir dir;
-  const std::string file = dir.path() + "/job.yaml";
-  std::ofstream(file) << kTinyJob;
-  auto job = load_job({.files = {file}, .overrides = overrides});
-  REQUIRE(job);
-  return job->spec.model;
-}
-
-Traffic total_of(const Outcome& outcome, int rank, const std::string& axis, const std::string& op) {
-  for (const Event& event : outcome.events)
-    if (const auto* totals = std::get_if<CommTotals>(&event.body))
-      if (totals->rank == rank && totals->axis == axis && totals->op == op)
-        return {.calls = totals->count, .bytes = totals->bytes};
-  return {};
-}
-
-Traffic times(std::int64_t n, const Traffic& traffic) {
-  return {.calls = n * traffic.calls, .bytes = n * traffic.bytes};
-}
-
-Traffic sum(const Traffic& a, const Traffic& b) {
-  return {.calls = a.calls + b.calls, .bytes = a.bytes + b.bytes};
-}
-
-StaticMemory memory_of(const Outcome& outcome, int rank) {
-  for (const Event& event : outcome.events)
-    if (const auto* memory = std::get_if<MemoryReport>(&event.body))
-      if (memory->rank == rank)
-        return {.params = memory->params, .grads = memory->grads, .optimizer = memory->optimizer};
-  return {};
-}
 
 void check_totals(const ModelSpec& model, DType compute, const Layout& layout, const Outcome& outcome) {
   const auto table = parameter_table(model, {.shard_sequence = layout.shard_sequence});

@@ -45,10 +45,14 @@ class Communicator {
   // are accumulated in fp32. Types: bf16, fp16, fp32, fp64, int64.
   virtual void all_reduce(at::Tensor& inout, ReduceOp op) = 0;
   virtual std::unique_ptr<Pending> all_reduce_async(at::Tensor& inout, ReduceOp op) = 0;
-  // in [n], out [size x n]: rank r's input is out[r x n : (r + 1) x n].
+  // in [n], out [size x n]: rank r's input is out[r x n : (r + 1) x n]. `in` may be its own place in `out`.
   virtual void all_gather(const at::Tensor& in, at::Tensor& out) = 0;
-  // in [size x n], out [n]: the sum of every rank's part r.
+  virtual std::unique_ptr<Pending> all_gather_async(const at::Tensor& in, at::Tensor& out) = 0;
+  // in [size x n], out [n]: the sum of every rank's part r. `out` may be this rank's part of `in`.
   virtual void reduce_scatter(const at::Tensor& in, at::Tensor& out, ReduceOp op) = 0;
+  virtual std::unique_ptr<Pending> reduce_scatter_async(const at::Tensor& in,
+                                                        at::Tensor& out,
+                                                        ReduceOp op) = 0;
   // in and out [size x n]: part r of `in` goes to rank r, part r of `out` came from rank r.
   virtual void all_to_all(const at::Tensor& in, at::Tensor& out) = 0;
   virtual void broadcast(at::Tensor& inout, int root) = 0;

@@ -4,13 +4,16 @@
 #include <unordered_map>
 #include <vector>
 
-#include "llmtrain/placement/shard.hpp"
+#include "llmtrain/placement/flat_layout.hpp"
 #include "llmtrain/tensor/tensor.hpp"
 
 // The model's storage on one rank: for every segment one flat buffer of weights, one of main gradients and
 // one of master weights.
 //
-// Under tensor parallelism a rank holds its shard of every parameter, and "shape" below is the shard's.
+// Under tensor parallelism a rank holds its shard of every parameter, and "shape" below is the shard's. Where
+// state is sharded over the gradient group, a rank owns one range of every buffer: masters, and what an
+// optimizer or a checkpoint reads and writes, exist for that range only. Making weights whole again, and
+// gradients sums, is the business of others.
 //
 // Weights have the compute type. Main gradients and masters have fp32, or fp64 under fp64; when that is
 // the compute type, master and weights are the same storage. A parameter lies at the same element offset
@@ -18,20 +21,27 @@
 // reduced, normed and updated at once. It knows names and memory, not what the network computes.
 namespace llmtrain {
 
-// One parameter's part of the buffers: flattened one-dimensional views of this rank's shard of it.
+// One parameter's part of the buffers: flattened one-dimensional views of this rank's shard of it, and of the
+// part of that shard which this rank owns.
 struct ParamSlice {
   const ParamSpec* spec = nullptr;
   ParamShard shard;
   std::int64_t offset = 0;  // elements from the start of the segment's buffers
   at::Tensor weight;        // [numel] compute type
-  at::Tensor master;        // [numel] main type
   at::Tensor grad;          // [numel] main type
+
+  FlatRange owned;        // of the flattened shard; all of it unless state is sharded, and perhaps nothing
+  at::Tensor own_weight;  // [owned] compute type
+  at::Tensor master;      // [owned] main type
+  at::Tensor own_grad;    // [owned] main type
 };
 
 struct SegmentParameters {
-  at::Tensor weights;  // [padded numel] compute type
-  at::Tensor masters;  // [padded numel] main type; the same storage as weights when the types agree
-  at::Tensor grads;    // [padded numel] main type
+  at::Tensor weights;              // [padded numel] compute type
+  at::Tensor grads;                // [padded numel] main type
+  at::Tensor own_weights;          // [own] compute type; this rank's range of weights
+  at::Tensor masters;              // [own] main type; the same storage as weights when the types agree
+  at::Tensor own_grads;            // [own] main type; this rank's range of grads
   std::vector<ParamSlice> slices;  // in table order; tied parameters are absent
 
   bool empty() const { return slices.empty(); }
@@ -48,7 +58,7 @@ class FlatParameters {
  public:
   // The table must list segments in ascending order, as parameter_table does. Gradients start at zero,
   // weights at zero too: call initialize, or fill the masters (a checkpoint does) and call publish_all.
-  FlatParameters(std::vector<ParamSpec> table, DType compute, TensorPlace place = {});
+  FlatParameters(std::vector<ParamSpec> table, DType compute, TensorPlace place = {}, ZeroPlace zero = {});
   FlatParameters(const FlatParameters&) = delete;
   FlatParameters& operator=(const FlatParameters&) = delete;
   FlatParameters(FlatParameters&&) = default;
@@ -56,7 +66,7 @@ class FlatParameters {
 
   // Fills masters by init_values and publishes them.
   void initialize(std::uint64_t seed);
-  // Rounds a segment's masters into its weights; nothing to do when they are the same storage.
+  // Rounds a segment's masters into its own weights; nothing to do when they are the same storage.
   void publish(SegmentIndex segment);
   void publish_all();
   void zero_grad(SegmentIndex segment);
@@ -76,6 +86,7 @@ class FlatParameters {
 
   const std::vector<ParamSpec>& table() const { return table_; }
   TensorPlace place() const { return place_; }
+  ZeroPlace zero() const { return zero_; }
   DType compute_type() const { return compute_; }
   DType main_type() const { return accumulation_type(compute_); }
   bool has_separate_masters() const { return compute_ != main_type(); }
@@ -86,11 +97,13 @@ class FlatParameters {
     std::size_t index = 0;
   };
 
-  void allocate(SegmentIndex index, const std::vector<const ParamSpec*>& specs);
+  void allocate(SegmentIndex index, const FlatSegment& layout);
+  void tie(const ParamSpec& param);
 
   std::vector<ParamSpec> table_;
   DType compute_;
   TensorPlace place_;
+  ZeroPlace zero_;
   std::vector<SegmentParameters> segments_;
   std::unordered_map<std::string, Location> by_name_;
 };

@@ -4,19 +4,19 @@
 #include <vector>
 
 #include "llmtrain/core/dtype.hpp"
-#include "llmtrain/placement/shard.hpp"
+#include "llmtrain/placement/flat_layout.hpp"
 #include "llmtrain/spec/job_spec.hpp"
 
 // What a rank must hold and must send, in closed form: tests compare a run's own counts with these numbers,
 // so that a layout that was only pretended is found out.
 //
-// It describes data parallelism over whole replicas of what a tensor-parallel rank holds; it measures nothing
-// and knows no activations.
+// It measures nothing and knows no activations.
 namespace llmtrain {
 
-// Elements from one parameter to the next in a flat buffer: 64 bytes of bf16, so that offsets agree in
-// buffers of every type.
-inline constexpr std::int64_t kFlatAlignment = 32;
+// Of main gradients, masters and moments.
+constexpr DType main_type(DType compute) {
+  return compute == DType::kFp64 ? DType::kFp64 : DType::kFp32;
+}
 
 // Bytes; the fields of MemoryReport.
 struct StaticMemory {
@@ -30,7 +30,8 @@ struct StaticMemory {
 StaticMemory static_memory(const std::vector<ParamSpec>& table,
                            DType compute,
                            const OptimizerSpec& optimizer,
-                           TensorPlace place = {});
+                           TensorPlace place = {},
+                           ZeroPlace zero = {});
 
 // What one rank gives to the collectives of one kind.
 struct Traffic {
@@ -40,9 +41,9 @@ struct Traffic {
   friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-// all_reduce over the gradient group in one step: the main gradients of every segment that owns parameters,
-// once, whatever the accumulation, and `scalar_calls` small reductions of `scalar_bytes` in all (loss, token
-// count, ...). Nothing for one rank.
+// all_reduce over a gradient group that shards nothing, in one step: the main gradients of every segment that
+// owns parameters, once, whatever the accumulation, and `scalar_calls` small reductions of `scalar_bytes` in
+// all (loss, token count, ...). Nothing for one rank.
 Traffic gradient_traffic(const std::vector<ParamSpec>& table,
                          DType compute,
                          int ranks,

@@ -135,6 +135,11 @@ void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
      "parallel",
      anything()},
     s.tp_shard_sequence);
+  v({"zero_stage",
+     "what data parallel ranks hold a part of instead of all: 0 nothing, 1 optimizer state and master "
+     "weights",
+     between(0, 1)},
+    s.zero_stage);
 }
 
 void visit_fields(FieldsOf<BatchSpec> auto& s, auto&& v) {

@@ -8,15 +8,16 @@
 #include "llmtrain/comm/mesh_comms.hpp"
 #include "llmtrain/optim/optimizer.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
+#include "llmtrain/train/named_tensors.hpp"
 #include "llmtrain/train/progress.hpp"
 #include "llmtrain/train/rank_context.hpp"
 
 // A rank's side of checkpoints: its tensors as named pieces, out and in.
 //
-// A rank holds shards; of tensor-parallel ranks with the same shard the first writes it, and data-parallel
-// replicas split the writing by bytes. The first rank gathers every rank's file records, writes the
-// manifest and renames: until that rename the checkpoint does not exist. What lies where on disk is
-// the business of the checkpoint module.
+// A rank owns parts; of tensor-parallel ranks with the same part the first writes it, and data-parallel
+// ranks that own the same split the writing by bytes. The first rank gathers every rank's file records,
+// writes the manifest and renames: until that rename the checkpoint does not exist. What lies where on disk
+// is the business of the checkpoint module.
 namespace llmtrain {
 
 class Checkpointer {
@@ -35,19 +36,6 @@ class Checkpointer {
   Progress restore(const std::string& step_dir);
 
  private:
-  // A tensor under its name in the checkpoint, and this rank's part of it; `kind` is the shard file it goes
-  // to.
-  struct NamedTensor {
-    const char* kind;
-    std::string name;
-    DType dtype;
-    std::vector<std::int64_t> shape;  // global
-    Box box;                          // this rank's part
-    bool is_counted;                  // this rank, not another with the same part, stands for it
-    at::Tensor values;                // [numel of the part]
-  };
-
-  std::vector<NamedTensor> name_tensors() const;
   std::vector<TensorInfo> expected() const;
   std::vector<ShardFile> shards_of_this_rank() const;
   TrainState state_after(const Progress& progress) const;
@@ -61,9 +49,9 @@ class Checkpointer {
   FlatParameters& parameters_;
   Optimizer& optimizer_;
   Communicator& world_;
-  Communicator& replicas_;  // data-parallel: the ranks that hold the same tensors
+  Communicator& replicas_;  // data-parallel: ranks that own the same boxes, unless state is sharded
   std::vector<ExtraFile> extra_files_;
-  std::vector<NamedTensor> tensors_;  // of this rank; views into memory that stays where it is
+  std::vector<NamedTensor> tensors_;
   std::string checkpoints_dir_;
   std::int64_t saved_step_ = -1;  // saved or restored last
   std::int64_t resumed_from_ = -1;

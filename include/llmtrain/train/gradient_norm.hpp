@@ -10,18 +10,20 @@
 namespace llmtrain {
 
 // The squared norm of the gradient of the whole model, each parameter counted once on every layout: of the
-// tensor-parallel ranks that hold the same values, one counts them.
+// tensor-parallel ranks that hold the same values, one counts them, and where state is sharded a rank counts
+// what it owns.
 class GradientNorm {
  public:
-  // Both outlive this.
-  GradientNorm(const FlatParameters& parameters, Communicator& tensor);
+  // All outlive this.
+  GradientNorm(const FlatParameters& parameters, Communicator& tensor, Communicator& gradient);
 
-  // Collective over the tp group, after gradients are reduced. Every rank returns the same bits.
+  // Collective over the groups whose ranks count different elements, after gradients are reduced. Every rank
+  // returns the same bits.
   double sum_of_squares() const;
 
  private:
-  std::vector<at::Tensor> counted_;  // whole flat buffers where nothing is left out
-  Communicator& tensor_;
+  std::vector<at::Tensor> counted_;  // whole flat ranges where nothing is left out
+  std::vector<Communicator*> groups_;
 };
 
 }  // namespace llmtrain

@@ -23,6 +23,7 @@ class GradientNorm;
 class GradientReducer;
 class MeshComms;
 class Optimizer;
+class ParameterGather;
 class ReplicaGradients;
 class StepReporter;
 class Transformer;
@@ -42,6 +43,7 @@ struct TrainerParts {
   GradientReducer& reducer;
   GradientNorm& norm;
   Optimizer& optimizer;
+  ParameterGather& weights;
   BatchLoader& batches;
   Evaluator* evaluator;  // null: no validation data
   Checkpointer& checkpoints;

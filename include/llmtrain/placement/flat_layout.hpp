@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "llmtrain/placement/shard.hpp"
+
+// Where parameters lie in the flat buffers of their segments, and which part of a buffer a rank owns: pure
+// arithmetic on the placement table.
+//
+// Model state may be spread over the gradient group (dp x sp): every rank then owns one contiguous range of
+// each segment's buffer, all of one size and on 64-byte boundaries, for which buffers are padded. What else
+// is cut grows with the stage. It knows no memory and no process.
+namespace llmtrain {
+
+// Elements from one parameter to the next: 64 bytes of bf16, so that offsets agree in buffers of every type.
+inline constexpr std::int64_t kFlatAlignment = 32;
+
+// Where a rank stands in its gradient group, and how much of the model's state is spread over that group.
+struct ZeroPlace {
+  int stage = 0;  // 0: nothing is spread; 1: masters and moments
+  int rank = 0;
+  int size = 1;
+
+  bool shards_optimizer() const { return stage >= 1; }
+  int parts() const { return shards_optimizer() ? size : 1; }
+};
+
+// [begin, end), in elements.
+struct FlatRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  std::int64_t size() const { return end - begin; }
+  friend bool operator==(const FlatRange&, const FlatRange&) = default;
+};
+
+struct FlatSlot {
+  const ParamSpec* spec = nullptr;  // in the table that was given
+  ParamShard shard;
+  std::int64_t offset = 0;  // from the start of the buffer
+  FlatRange owned;          // of the flattened shard; may be empty
+};
+
+struct FlatSegment {
+  std::vector<FlatSlot> slots;  // in table order; tied parameters are absent
+  std::int64_t elements = 0;    // of the buffer, padding included
+  FlatRange own;                // of the buffer
+};
+
+// By segment. The table must list segments in ascending order, as parameter_table does, and outlive the
+// result.
+std::vector<FlatSegment> flat_layout(const std::vector<ParamSpec>& table,
+                                     TensorPlace place = {},
+                                     ZeroPlace zero = {});
+
+}  // namespace llmtrain

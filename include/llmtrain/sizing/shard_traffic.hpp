@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "llmtrain/core/dtype.hpp"
+#include "llmtrain/sizing/memory.hpp"
+
+// What a rank must give to the collectives of its gradient group (dp x sp), in closed form, however much of
+// the model's state is sharded over that group.
+//
+// Bytes are the payload that a rank hands to an operation: for a gather its own part, for a scattered sum the
+// whole buffer. It knows no time and no overlap. Nothing for one rank.
+namespace llmtrain {
+
+struct ShardTraffic {
+  Traffic all_reduce{};
+  Traffic reduce_scatter{};
+  Traffic all_gather{};
+
+  friend bool operator==(const ShardTraffic&, const ShardTraffic&) = default;
+};
+
+// One step of `accumulation` micro-batches: gradients, the norm where its parts are spread, and weights.
+ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
+                          DType compute,
+                          std::int64_t accumulation,
+                          ZeroPlace zero,
+                          TensorPlace place = {});
+
+// Once, before the first step: weights that are initialised or loaded in parts.
+Traffic start_traffic(const std::vector<ParamSpec>& table,
+                      DType compute,
+                      ZeroPlace zero,
+                      TensorPlace place = {});
+
+}  // namespace llmtrain

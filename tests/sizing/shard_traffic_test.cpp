@@ -1,0 +1,50 @@
+#include "llmtrain/sizing/shard_traffic.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace llmtrain;
+
+namespace {
+
+// Segments of 160, 96 and 32 elements; over four ranks they are padded to 256, 128 and 128.
+std::vector<ParamSpec> table() {
+  const auto param = [](std::string name, std::int64_t numel, SegmentIndex segment) {
+    ParamSpec spec;
+    spec.name = std::move(name);
+    spec.shape = {numel};
+    spec.segment = segment;
+    return spec;
+  };
+  return {param("a", 100, 0), param("b", 3, 0), param("c", 96, 1), param("d", 5, 2)};
+}
+
+ZeroPlace place(int stage) {
+  return {.stage = stage, .rank = 0, .size = 4};
+}
+
+}  // namespace
+
+TEST_CASE("shard traffic: by hand for every stage", "[sizing]") {
+  constexpr std::int64_t kPadded = 256 + 128 + 128;
+  const Traffic norm{1, 8};
+  CHECK(step_traffic(table(), DType::kBf16, 3, place(0)) ==
+        ShardTraffic{.all_reduce = {3, (160 + 96 + 32) * 4}});
+  CHECK(step_traffic(table(), DType::kBf16, 3, place(1)) ==
+        ShardTraffic{norm, {3, kPadded * 4}, {3, kPadded / 4 * 2}});
+  CHECK(start_traffic(table(), DType::kBf16, place(0)) == Traffic{});
+  CHECK(start_traffic(table(), DType::kBf16, place(1)) == Traffic{3, kPadded / 4 * 2});
+}
+
+TEST_CASE("shard traffic: one rank sends nothing", "[sizing]") {
+  const ZeroPlace alone{.stage = 1, .rank = 0, .size = 1};
+  CHECK(step_traffic(table(), DType::kFp32, 2, alone) == ShardTraffic{});
+  CHECK(start_traffic(table(), DType::kFp32, alone) == Traffic{});
+}
+
+TEST_CASE("memory: sharded masters and moments by hand", "[sizing]") {
+  // Of rank 1, elements 64 to 128 of the first buffer hold a[64:100]; 32 to 64 of the others c[32:64] and
+  // nothing.
+  const ZeroPlace zero{.stage = 1, .rank = 1, .size = 4};
+  CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, zero) ==
+        StaticMemory{512 * 2, 512 * 4, 128 * 4 + 2 * (48 + 32) * 4});
+}

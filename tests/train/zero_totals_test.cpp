@@ -1,0 +1,48 @@
+// What ranks say that they sent and held, against closed forms: state that is only said to be sharded is
+// found out.
+#include "llmtrain/sizing/shard_traffic.hpp"
+
+#include "tests/train/totals.hpp"
+
+using namespace llmtrain;
+using namespace llmtrain::test;
+
+namespace {
+
+constexpr std::int64_t kSteps = 10;
+
+void check_totals(const ModelSpec& model, DType compute, const Layout& layout, const Outcome& outcome) {
+  const auto table = parameter_table(model, {.shard_sequence = layout.shard_sequence});
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    CAPTURE(rank);
+    const TensorPlace place{.rank = rank % layout.tp, .size = layout.tp};
+    const ZeroPlace zero{.stage = layout.zero, .rank = rank / layout.tp, .size = layout.dp};
+    CHECK(memory_of(outcome, rank) == static_memory(table, compute, OptimizerSpec{}, place, zero));
+    const ShardTraffic step = step_traffic(table, compute, layout.accumulation, zero, place);
+    const Traffic start = start_traffic(table, compute, zero, place);
+    CHECK(total_of(outcome, rank, "dp", "all_reduce") == times(kSteps, step.all_reduce));
+    CHECK(total_of(outcome, rank, "dp", "reduce_scatter") == times(kSteps, step.reduce_scatter));
+    CHECK(total_of(outcome, rank, "dp", "all_gather") == sum(start, times(kSteps, step.all_gather)));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("zero: bytes sent and held are the closed forms of every stage", "[train][ranks]") {
+  const std::vector<std::vector<std::string>> jobs = {
+      {"precision.compute=fp32"},
+      {"precision.compute=bf16", "model={family: qwen2, tie_embeddings: true}"},
+      {"precision.compute=fp64", "model={num_layers: 3}"}};
+  for (const auto& overrides : jobs) {
+    const ModelSpec model = resolved_model(overrides);
+    const DType compute = overrides[0].ends_with("bf16")   ? DType::kBf16
+                          : overrides[0].ends_with("fp64") ? DType::kFp64
+                                                           : DType::kFp32;
+    for (Layout layout : {Layout{.dp = 4, .accumulation = 2}, Layout{.dp = 2, .accumulation = 4, .tp = 2}})
+      for (const int stage : {0, 1}) {
+        layout.zero = stage;
+        CAPTURE(overrides, layout.dp, layout.tp, stage);
+        check_totals(model, compute, layout, train(layout, overrides));
+      }
+  }
+}
