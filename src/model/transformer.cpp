@@ -8,6 +8,7 @@
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/core/division.hpp"
 #include "llmtrain/model/kv_cache.hpp"
+#include "llmtrain/parallel/gradient_reducer.hpp"
 #include "llmtrain/tensor/gradient_node.hpp"
 
 #include "block.hpp"
@@ -53,6 +54,7 @@ struct Transformer::Impl {
                                             : default_chunk(spec, compute, parameters.place().size)),
         max_positions(options.max_positions),
         context{.region = TensorRegion(options.tensor_group, options.shard_sequence), .runner = {}},
+        gradients(options.gradients),
         embedding(embedding_weights(parameters)),
         head(head_weights(parameters, spec)) {
     LLMTRAIN_CHECK(context.region.size() == parameters.place().size,
@@ -69,6 +71,11 @@ struct Transformer::Impl {
                      "{} learned positions for sequences of {}",
                      spec.max_position.value(),
                      max_positions);
+  }
+
+  SegmentIndex head_segment() const { return static_cast<SegmentIndex>(blocks.size()) + 1; }
+  void prepare_gradients(SegmentIndex segment) const {
+    if (gradients != nullptr) gradients->prepare(segment);
   }
 
   SequenceLayout layout_of(const at::Tensor& tokens, std::int64_t first_position) const {
@@ -98,6 +105,7 @@ struct Transformer::Impl {
   std::int64_t chunk;
   std::int64_t max_positions;
   GradientContext context;
+  GradientReducer* gradients;
   EmbeddingWeights embedding;
   std::vector<BlockWeights> blocks;
   HeadWeights head;
@@ -123,6 +131,7 @@ LossSums Transformer::forward(const MicroBatch& batch, double gradient_seed) {
   }
   pass.final_norm.input = leaf_of(x);                                 // [b s, h]
   pass.final_norm.output = norm(pass.final_norm.input, m.head.norm);  // [b s, h]
+  m.prepare_gradients(m.head_segment());  // the loss writes that of the head matrix
   const HeadLoss loss = head_loss(pass.final_norm.output.detach(),
                                   batch.labels.contiguous().view({-1}),
                                   m.head,
@@ -138,19 +147,23 @@ void Transformer::backward(const SegmentCallback& on_gradient_ready) {
   LLMTRAIN_CHECK(!m.kept.empty(), "backward without a forward");
   KeptPass pass = std::move(m.kept.front());
   m.kept.pop_front();
-  const auto ready = [&](std::size_t segment) {
-    if (on_gradient_ready) on_gradient_ready(static_cast<SegmentIndex>(segment));
+  const auto ready = [&](SegmentIndex segment) {
+    if (on_gradient_ready) on_gradient_ready(segment);
   };
+  m.prepare_gradients(m.head_segment());
   at::Tensor grad =
       backward_through(pass.final_norm.output, pass.d_normed, pass.final_norm.input);  // [b s, h]
   pass.final_norm = {};
   pass.d_normed.reset();
-  ready(m.blocks.size() + 1);
+  ready(m.head_segment());
   for (std::size_t i = m.blocks.size(); i-- > 0;) {
+    const auto segment = static_cast<SegmentIndex>(i) + 1;
+    m.prepare_gradients(segment);
     grad = backward_through(pass.blocks[i].output, grad, pass.blocks[i].input);  // [b s, h]
     pass.blocks[i] = {};
-    ready(i + 1);
+    ready(segment);
   }
+  m.prepare_gradients(0);
   embed_backward(pass.tokens, grad, m.embedding, pass.layout, m.context.region);
   ready(0);
 }

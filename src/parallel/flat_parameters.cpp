@@ -7,6 +7,7 @@
 
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/placement/init.hpp"
+#include "llmtrain/tensor/hollow.hpp"
 #include "llmtrain/tensor/memory_pool.hpp"
 
 namespace llmtrain {
@@ -41,8 +42,17 @@ FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute, Tens
   const std::vector<FlatSegment> layout = flat_layout(table_, place_, zero_);
   segments_.resize(layout.size());
   for (std::size_t i = 0; i < layout.size(); ++i) allocate(static_cast<SegmentIndex>(i), layout[i]);
+  allocate_lanes(plan_lanes(layout));
   for (const ParamSpec& param : table_)
     if (!param.tied_with.empty()) tie(param);
+}
+
+void FlatParameters::allocate_lanes(const LanePlan& plan) {
+  if (!zero_.shards_gradients()) return;
+  const PoolScope scope(MemoryPool::kGradients);
+  std::vector<at::Tensor> grads;
+  for (const SegmentParameters& segment : segments_) grads.push_back(segment.grads);
+  gradient_lanes_ = SegmentLanes(std::move(grads), plan);
 }
 
 void FlatParameters::tie(const ParamSpec& param) {
@@ -58,6 +68,8 @@ void FlatParameters::tie(const ParamSpec& param) {
 
 void FlatParameters::allocate(SegmentIndex index, const FlatSegment& layout) {
   SegmentParameters& segment = segments_[static_cast<std::size_t>(index)];
+  segment.own = layout.own;
+  segment.borrows = layout.borrows;
   {
     const PoolScope scope(MemoryPool::kParameters);
     segment.weights = zeros_host({layout.elements}, compute_);   // [elements]
@@ -68,11 +80,7 @@ void FlatParameters::allocate(SegmentIndex index, const FlatSegment& layout) {
     const PoolScope scope(MemoryPool::kOptimizer);
     segment.masters = zeros_host({layout.own.size()}, main_type());  // [own]
   }
-  {
-    const PoolScope scope(MemoryPool::kGradients);
-    segment.grads = zeros_host({layout.elements}, main_type());  // [elements]
-    segment.own_grads = part_of(segment.grads, layout.own);      // [own]
-  }
+  allocate_grads(segment, layout);
 
   for (std::size_t i = 0; i < layout.slots.size(); ++i) {
     const FlatSlot& slot = layout.slots[i];
@@ -99,6 +107,17 @@ void FlatParameters::allocate(SegmentIndex index, const FlatSegment& layout) {
   }
 }
 
+void FlatParameters::allocate_grads(SegmentParameters& segment, const FlatSegment& layout) {
+  const PoolScope scope(MemoryPool::kGradients);
+  if (zero_.shards_gradients()) {
+    segment.grads = hollow_host(layout.elements, main_type());         // [elements]
+    segment.own_grads = zeros_host({layout.own.size()}, main_type());  // [own]
+  } else {
+    segment.grads = zeros_host({layout.elements}, main_type());  // [elements]
+    segment.own_grads = part_of(segment.grads, layout.own);      // [own]
+  }
+}
+
 void FlatParameters::initialize(std::uint64_t seed) {
   for (const SegmentParameters& part : segments_) {
     for (const ParamSlice& slice : part.slices) {
@@ -122,11 +141,23 @@ void FlatParameters::publish_all() {
 
 void FlatParameters::zero_grad(SegmentIndex index) {
   LLMTRAIN_CHECK(index >= 0 && index < num_segments(), "segment {} of {}", index, num_segments());
-  segments_[static_cast<std::size_t>(index)].grads.zero_();
+  SegmentParameters& part = segments_[static_cast<std::size_t>(index)];
+  (zero_.shards_gradients() ? part.own_grads : part.grads).zero_();
 }
 
 void FlatParameters::zero_grads() {
   for (int i = 0; i < num_segments(); ++i) zero_grad(i);
+}
+
+BufferBytes FlatParameters::bytes() const {
+  const auto of = [](const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); };
+  BufferBytes bytes{.grads = gradient_lanes_.bytes()};
+  for (const SegmentParameters& part : segments_) {
+    bytes.weights += of(part.weights);
+    if (has_separate_masters()) bytes.masters += of(part.masters);
+    bytes.grads += of(zero_.shards_gradients() ? part.own_grads : part.grads);
+  }
+  return bytes;
 }
 
 const SegmentParameters& FlatParameters::segment(SegmentIndex index) const {

@@ -23,6 +23,13 @@ void cut(FlatSegment& segment, ZeroPlace zero) {
   }
 }
 
+// Absent when the holder is in the table no more.
+std::optional<SegmentIndex> segment_of(const std::vector<ParamSpec>& table, const std::string& name) {
+  for (const ParamSpec& param : table)
+    if (param.name == name) return param.segment;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<FlatSegment> flat_layout(const std::vector<ParamSpec>& table, TensorPlace place, ZeroPlace zero) {
@@ -35,7 +42,11 @@ std::vector<FlatSegment> flat_layout(const std::vector<ParamSpec>& table, Tensor
                    param.segment,
                    segments.size() - 1);
     segments.resize(count);
-    if (!param.tied_with.empty()) continue;
+    if (!param.tied_with.empty()) {
+      const auto holder = segment_of(table, param.tied_with);
+      if (holder != param.segment) segments.back().borrows = holder;
+      continue;
+    }
     FlatSegment& segment = segments.back();
     segment.slots.push_back(
         {.spec = &param, .shard = shard_of(param, place), .offset = segment.elements, .owned = {}});
@@ -43,6 +54,20 @@ std::vector<FlatSegment> flat_layout(const std::vector<ParamSpec>& table, Tensor
   }
   for (FlatSegment& segment : segments) cut(segment, zero);
   return segments;
+}
+
+LanePlan plan_lanes(const std::vector<FlatSegment>& layout) {
+  LanePlan plan{.lane_of = {}, .elements = {0, 0}};
+  for (std::size_t s = 0; s < layout.size(); ++s) {
+    const bool lends = std::any_of(layout.begin(), layout.end(), [s](const FlatSegment& other) {
+      return other.borrows == static_cast<SegmentIndex>(s);
+    });
+    if (lends) plan.elements.push_back(0);
+    const std::size_t lane = lends ? plan.elements.size() - 1 : s % 2;
+    plan.lane_of.push_back(static_cast<int>(lane));
+    plan.elements[lane] = std::max(plan.elements[lane], layout[s].elements);
+  }
+  return plan;
 }
 
 }  // namespace llmtrain

@@ -1,5 +1,7 @@
 #include "llmtrain/sizing/memory.hpp"
 
+#include <numeric>
+
 #include "llmtrain/core/division.hpp"
 
 namespace llmtrain {
@@ -22,10 +24,14 @@ StaticMemory static_memory(const std::vector<ParamSpec>& table,
                            TensorPlace place,
                            ZeroPlace zero) {
   const std::int64_t main_bytes = bytes_of_one(main_type(compute));
+  const std::vector<FlatSegment> layout = flat_layout(table, place, zero);
+  const std::vector<std::int64_t> lanes = plan_lanes(layout).elements;
+  const std::int64_t lane_elements = std::accumulate(lanes.begin(), lanes.end(), std::int64_t{0});
   StaticMemory memory;
-  for (const FlatSegment& segment : flat_layout(table, place, zero)) {
+  if (zero.shards_gradients()) memory.grads += lane_elements * main_bytes;
+  for (const FlatSegment& segment : layout) {
     memory.params += segment.elements * bytes_of_one(compute);
-    memory.grads += segment.elements * main_bytes;
+    memory.grads += (zero.shards_gradients() ? segment.own.size() : segment.elements) * main_bytes;
     if (compute != main_type(compute)) memory.optimizer += segment.own.size() * main_bytes;
     for (const FlatSlot& slot : segment.slots)  // moments are cut to 64 bytes of their own type
       memory.optimizer += states_of(optimizer) * round_up(slot.owned.size(), 64 / main_bytes) * main_bytes;

@@ -25,7 +25,7 @@ Traffic one_gather(const std::vector<FlatSegment>& layout, DType compute) {
 
 ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
                           DType compute,
-                          std::int64_t /*accumulation*/,
+                          std::int64_t accumulation,
                           ZeroPlace zero,
                           TensorPlace place) {
   if (zero.parts() == 1) return {.all_reduce = gradient_traffic(table, compute, zero.size, 0, 0, place)};
@@ -36,7 +36,7 @@ ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
     reduced.bytes += segment.elements * bytes_of_one(main_type(compute));
   }
   return {.all_reduce = {.calls = 1, .bytes = 8},  // the norm
-          .reduce_scatter = times(1, reduced),
+          .reduce_scatter = times(zero.shards_gradients() ? accumulation : 1, reduced),
           .all_gather = one_gather(layout, compute)};
 }
 

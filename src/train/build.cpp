@@ -115,9 +115,9 @@ struct Rank::Parts {
   // From here on no parameter is created or renamed.
   FlatParameters parameters;
   ParameterGather weights;
+  GradientReducer reducer;
   Transformer model;
   ReplicaGradients replicas;
-  GradientReducer reducer;
   GradientNorm norm;
   std::unique_ptr<Optimizer> optimizer;
   Checkpointer checkpoints;
@@ -144,13 +144,14 @@ Rank::Parts::Parts(RankContext& rank_context)
                  tensor_place(context),
                  zero_place(context.spec, comms.gradient())),
       weights(parameters, comms.gradient()),
+      reducer(parameters, comms.gradient()),
       model(context.spec.model,
             parameters,
             {.max_positions = context.spec.data.seq_length,
              .tensor_group = &comms.axis(Axis::kTensor),
-             .shard_sequence = context.spec.parallelism.tp_shard_sequence}),
+             .shard_sequence = context.spec.parallelism.tp_shard_sequence,
+             .gradients = &reducer}),
       replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas()),
-      reducer(parameters, comms.gradient()),
       norm(parameters, comms.axis(Axis::kTensor), comms.gradient()),
       optimizer(make_counted_optimizer(context.spec.optimizer, parameters)),
       checkpoints(context, parameters, *optimizer, comms, value_or_throw(tokenizer_copy(context.spec))),

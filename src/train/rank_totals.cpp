@@ -16,17 +16,12 @@ void report_totals(RankContext& context,
                                    .count = total.count,
                                    .bytes = total.bytes,
                                    .exposed_ms = total.exposed_ms});
-  MemoryReport memory{.rank = rank,
-                      .optimizer = optimizer.state_bytes(),
-                      .activations_peak = host_memory(MemoryPool::kActivations).peak_bytes};
-  for (SegmentIndex s = 0; s < parameters.num_segments(); ++s) {
-    const SegmentParameters& segment = parameters.segment(s);
-    memory.params += static_cast<std::int64_t>(segment.weights.nbytes());
-    memory.grads += static_cast<std::int64_t>(segment.grads.nbytes());
-    if (parameters.has_separate_masters())
-      memory.optimizer += static_cast<std::int64_t>(segment.masters.nbytes());
-  }
-  context.events.emit(memory);
+  const BufferBytes buffers = parameters.bytes();
+  context.events.emit(MemoryReport{.rank = rank,
+                                   .params = buffers.weights,
+                                   .grads = buffers.grads,
+                                   .optimizer = buffers.masters + optimizer.state_bytes(),
+                                   .activations_peak = host_memory(MemoryPool::kActivations).peak_bytes});
 }
 
 }  // namespace llmtrain

@@ -108,7 +108,7 @@ StepSums Trainer::accumulate_gradients(std::int64_t k) {
     p_.faults.at("backward", k);
     const bool last = m + 1 == p_.plan.accumulation;
     p_.model.backward([&](SegmentIndex segment) {
-      if (!last) return;
+      if (!last && !p_.reducer.reduces_every_pass()) return;
       p_.replicas.sum(segment);
       p_.reducer.on_gradient_ready(segment);
     });

@@ -50,18 +50,21 @@ FlatParameters parameters_of(DType type, const Communicator& group, int stage) {
 TEST_CASE("gradient reducer: gradients of all ranks are summed where they lie, step after step",
           "[parallel]") {
   const int ranks = GENERATE(1, 2, 4);
-  const int stage = GENERATE(0, 1);
+  const int stage = GENERATE(0, 1, 2);
   for (const DType type : {DType::kFp32, DType::kFp64}) {
     spawn_ranks(ranks, [&](int rank, const auto& region) {
       MeshComms comms(dp_options(ranks, rank, region));
-      const FlatParameters parameters = parameters_of(type, comms.gradient(), stage);
+      FlatParameters parameters = parameters_of(type, comms.gradient(), stage);
       GradientReducer reducer(parameters, comms.gradient());
       for (int step = 1; step <= 3; ++step) {
-        for (SegmentIndex segment = 3; segment >= 0; --segment) {
-          at::Tensor grads = parameters.segment(segment).grads;  // [n]
-          grads.fill_(step * (rank + 1) + segment);
-          reducer.on_gradient_ready(segment);
-        }
+        parameters.zero_grads();
+        for (int pass = 1; pass <= 2; ++pass)  // the second adds nothing
+          for (SegmentIndex segment = 3; segment >= 0; --segment) {
+            reducer.prepare(segment);
+            at::Tensor grads = parameters.segment(segment).grads;  // [n]
+            if (pass == 1) grads.fill_(step * (rank + 1) + segment);
+            if (pass == 2 || reducer.reduces_every_pass()) reducer.on_gradient_ready(segment);
+          }
         reducer.finish();
         for (SegmentIndex segment = 0; segment < 4; ++segment) {
           const at::Tensor& own = parameters.segment(segment).own_grads;  // [n / ranks]
@@ -76,7 +79,7 @@ TEST_CASE("gradient reducer: gradients of all ranks are summed where they lie, s
 TEST_CASE("gradient reducer: a segment that is forgotten or announced twice is a broken invariant",
           "[parallel]") {
   MeshComms comms(MeshCommsOptions{});
-  const FlatParameters parameters = parameters_of(DType::kFp32, comms.gradient(), 0);
+  FlatParameters parameters = parameters_of(DType::kFp32, comms.gradient(), 0);
   GradientReducer reducer(parameters, comms.gradient());
   for (const int segment : {3, 2, 1}) reducer.on_gradient_ready(segment);
   CHECK_THROWS_AS(reducer.finish(), CheckFailure);
@@ -86,8 +89,7 @@ TEST_CASE("gradient reducer: a segment that is forgotten or announced twice is a
 
 TEST_CASE("gradient reducer: a place in another group is a broken invariant", "[parallel]") {
   MeshComms comms(MeshCommsOptions{});
-  const FlatParameters parameters(
-      {vector_of("a", 1000, 0)}, DType::kFp32, {}, {.stage = 1, .rank = 0, .size = 2});
+  FlatParameters parameters({vector_of("a", 1000, 0)}, DType::kFp32, {}, {.stage = 1, .rank = 0, .size = 2});
   CHECK_THROWS_AS(GradientReducer(parameters, comms.gradient()), CheckFailure);
   CHECK(parameters.segment(0).grads.numel() == 1024);
   CHECK(parameters.segment(0).own_grads.numel() == 512);
@@ -97,7 +99,7 @@ TEST_CASE("gradient reducer: a peer that is lost in the middle of backward is na
   const auto began = std::chrono::steady_clock::now();
   spawn_ranks(3, [&](int rank, const auto& region) {
     MeshComms comms(dp_options(3, rank, region));
-    const FlatParameters parameters = parameters_of(DType::kFp32, comms.gradient(), 0);
+    FlatParameters parameters = parameters_of(DType::kFp32, comms.gradient(), 0);
     GradientReducer reducer(parameters, comms.gradient());
     reducer.on_gradient_ready(3);
     if (rank == 1) return;  // leaves, as a rank does that unwinds

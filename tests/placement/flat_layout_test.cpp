@@ -70,3 +70,19 @@ TEST_CASE("flat layout: without sharding the group changes nothing", "[placement
   CHECK(layout[0].own == FlatRange{0, 160});
   CHECK_THROWS_AS(flat_layout(specs, {}, {.stage = 1, .rank = 4, .size = 4}), CheckFailure);
 }
+
+TEST_CASE("flat layout: neighbours have different lanes, and who lends its matrix has one of its own",
+          "[placement]") {
+  const auto specs = table();
+  const auto layout = flat_layout(specs);
+  CHECK(layout[1].borrows == 0);
+  CHECK_FALSE(layout[0].borrows.has_value());
+  const LanePlan tied = plan_lanes(layout);
+  CHECK(tied.lane_of == std::vector<int>{2, 1});
+  CHECK(tied.elements == std::vector<std::int64_t>{0, 32, 160});
+  const std::vector<ParamSpec> four = {
+      param("a", {64}, 0), param("b", {32}, 1), param("c", {96}, 2), param("d", {1}, 3)};
+  const LanePlan untied = plan_lanes(flat_layout(four));
+  CHECK(untied.lane_of == std::vector<int>{0, 1, 0, 1});
+  CHECK(untied.elements == std::vector<std::int64_t>{96, 32});
+}

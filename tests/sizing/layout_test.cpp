@@ -26,20 +26,17 @@ TEST_CASE("memory: the closed form is what a rank allocates", "[sizing]") {
 
   const TensorPlace place{.rank = GENERATE(0, 2), .size = 3};  // a head each; 101 rows are not divided by 3
 
-  const ZeroPlace zero{.stage = GENERATE(0, 1), .rank = 1, .size = 2};
+  const ZeroPlace zero{.stage = GENERATE(0, 1, 2), .rank = 1, .size = 2};
 
   const FlatParameters parameters(table, compute, place, zero);
-  StaticMemory found;
+  const BufferBytes bytes = parameters.bytes();
+  StaticMemory found{.params = bytes.weights, .grads = bytes.grads, .optimizer = bytes.masters};
   std::vector<OptimizerSlice> slices;
   std::int64_t buffers = 0;
   for (int i = 0; i < parameters.num_segments(); ++i) {
     const SegmentParameters& segment = parameters.segment(i);
     if (segment.empty()) continue;
     ++buffers;
-    found.params += static_cast<std::int64_t>(segment.weights.nbytes());
-    found.grads += static_cast<std::int64_t>(segment.grads.nbytes());
-    if (parameters.has_separate_masters())
-      found.optimizer += static_cast<std::int64_t>(segment.masters.nbytes());
     for (const ParamSlice& s : segment.slices)
       if (s.owned.size() > 0)
         slices.push_back({s.spec->name, s.own_weight, s.master, s.own_grad, s.spec->decay});

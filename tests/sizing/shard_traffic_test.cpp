@@ -31,6 +31,8 @@ TEST_CASE("shard traffic: by hand for every stage", "[sizing]") {
         ShardTraffic{.all_reduce = {3, (160 + 96 + 32) * 4}});
   CHECK(step_traffic(table(), DType::kBf16, 3, place(1)) ==
         ShardTraffic{norm, {3, kPadded * 4}, {3, kPadded / 4 * 2}});
+  CHECK(step_traffic(table(), DType::kBf16, 3, place(2)) ==
+        ShardTraffic{norm, {9, 3 * kPadded * 4}, {3, kPadded / 4 * 2}});
   CHECK(start_traffic(table(), DType::kBf16, place(0)) == Traffic{});
   CHECK(start_traffic(table(), DType::kBf16, place(1)) == Traffic{3, kPadded / 4 * 2});
 }
@@ -47,4 +49,7 @@ TEST_CASE("memory: sharded masters and moments by hand", "[sizing]") {
   const ZeroPlace zero{.stage = 1, .rank = 1, .size = 4};
   CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, zero) ==
         StaticMemory{512 * 2, 512 * 4, 128 * 4 + 2 * (48 + 32) * 4});
+  // Own sums, a lane for segments 0 and 2 and one for segment 1.
+  const ZeroPlace gradients{.stage = 2, .rank = 1, .size = 4};
+  CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, gradients).grads == (128 + 256 + 128) * 4);
 }

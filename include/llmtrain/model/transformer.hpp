@@ -18,6 +18,7 @@
 namespace llmtrain {
 
 class Communicator;
+class GradientReducer;
 class KvCache;
 
 struct MicroBatch {
@@ -49,6 +50,8 @@ struct TransformerOptions {
   std::int64_t loss_chunk_tokens = 0;    // tokens whose logits exist at once; 0 = about 16 MiB of logits
   Communicator* tensor_group = nullptr;  // the tp group that `params` is cut for; null or one rank = alone
   bool shard_sequence = false;           // its ranks keep a part of the tokens each between regions
+  GradientReducer* gradients =
+      nullptr;  // makes room for the gradients of a segment; null = they have lasting memory
 };
 
 class Transformer {

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "llmtrain/parallel/segment_lanes.hpp"
 #include "llmtrain/placement/flat_layout.hpp"
 #include "llmtrain/tensor/tensor.hpp"
 
@@ -12,8 +13,8 @@
 //
 // Under tensor parallelism a rank holds its shard of every parameter, and "shape" below is the shard's. Where
 // state is sharded over the gradient group, a rank owns one range of every buffer: masters, and what an
-// optimizer or a checkpoint reads and writes, exist for that range only. Making weights whole again, and
-// gradients sums, is the business of others.
+// optimizer or a checkpoint reads and writes, exist for that range only. What is sharded beyond that has
+// memory in lanes, for a while. Making weights whole again, and gradients sums, is the business of others.
 //
 // Weights have the compute type. Main gradients and masters have fp32, or fp64 under fp64; when that is
 // the compute type, master and weights are the same storage. A parameter lies at the same element offset
@@ -37,14 +38,23 @@ struct ParamSlice {
 };
 
 struct SegmentParameters {
-  at::Tensor weights;              // [padded numel] compute type
-  at::Tensor grads;                // [padded numel] main type
-  at::Tensor own_weights;          // [own] compute type; this rank's range of weights
-  at::Tensor masters;              // [own] main type; the same storage as weights when the types agree
-  at::Tensor own_grads;            // [own] main type; this rank's range of grads
-  std::vector<ParamSlice> slices;  // in table order; tied parameters are absent
+  at::Tensor weights;      // [padded numel] compute type
+  at::Tensor grads;        // [padded numel] main type; hollow where gradients are sharded
+  FlatRange own;           // what this rank owns of them
+  at::Tensor own_weights;  // [own] compute type; this rank's range of weights
+  at::Tensor masters;      // [own] main type; the same storage as weights when the types agree
+  at::Tensor own_grads;    // [own] main type; this rank's range of grads, or the sum over passes of it
+  std::optional<SegmentIndex> borrows;  // holds values that this segment computes with too
+  std::vector<ParamSlice> slices;       // in table order; tied parameters are absent
 
   bool empty() const { return slices.empty(); }
+};
+
+// Of one rank, lanes included.
+struct BufferBytes {
+  std::int64_t weights = 0;
+  std::int64_t masters = 0;  // where they are not the weights themselves
+  std::int64_t grads = 0;
 };
 
 // A weight with its main gradient, in the shard's shape. Both undefined: no such parameter.
@@ -69,6 +79,7 @@ class FlatParameters {
   // Rounds a segment's masters into its own weights; nothing to do when they are the same storage.
   void publish(SegmentIndex segment);
   void publish_all();
+  // Where gradients are sharded: of the own sums; a lane is cleared by who fills it.
   void zero_grad(SegmentIndex segment);
   void zero_grads();
 
@@ -84,6 +95,10 @@ class FlatParameters {
   // rows] for vectors. Undefined when one is unknown or padding lies between them.
   WeightView fused_view(const std::vector<std::string>& names) const;
 
+  // Where gradients are sharded.
+  SegmentLanes& gradient_lanes() { return gradient_lanes_; }
+  BufferBytes bytes() const;
+
   const std::vector<ParamSpec>& table() const { return table_; }
   TensorPlace place() const { return place_; }
   ZeroPlace zero() const { return zero_; }
@@ -98,6 +113,8 @@ class FlatParameters {
   };
 
   void allocate(SegmentIndex index, const FlatSegment& layout);
+  void allocate_grads(SegmentParameters& segment, const FlatSegment& layout);
+  void allocate_lanes(const LanePlan& plan);
   void tie(const ParamSpec& param);
 
   std::vector<ParamSpec> table_;
@@ -105,6 +122,7 @@ class FlatParameters {
   TensorPlace place_;
   ZeroPlace zero_;
   std::vector<SegmentParameters> segments_;
+  SegmentLanes gradient_lanes_;
   std::unordered_map<std::string, Location> by_name_;
 };
 

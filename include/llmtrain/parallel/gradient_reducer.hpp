@@ -8,29 +8,39 @@
 
 // Sums the main gradients of all data-parallel ranks while the backward pass still runs.
 //
-// One flat buffer per segment of the model (embedding, each block, head) is one bucket: its reduction
-// starts when the backward of the step's last micro-batch is through with that segment, and runs behind
-// the segments before it. The sum is in place, in the buffer's own type; nothing is divided: the loss is
-// scaled before backward. Where optimizer state is sharded, a rank gets the sum of its own part alone.
-// Knowing which micro-batch is the last one is the caller's business.
+// One flat buffer per segment of the model (embedding, each block, head) is one bucket: its reduction starts
+// when backward is through with that segment, and runs behind the segments before it. Nothing is divided: the
+// loss is scaled before backward. By what is sharded, a segment is reduced
+// - once a step, in place, and every rank gets the whole sum;
+// - once a step, in place, and a rank gets the sum of its own part;
+// - after every micro-batch, in a lane that the next segment takes over, and a rank adds up its own part.
+// It calls no model and no optimizer.
 namespace llmtrain {
 
 class GradientReducer {
  public:
   // `group` is what `parameters` are sharded over, if they are. Both outlive the reducer.
-  GradientReducer(const FlatParameters& parameters, Communicator& group);
+  GradientReducer(FlatParameters& parameters, Communicator& group);
 
-  // Once per segment and step, in the same order on all ranks. The buffer is not to be touched until
-  // finish().
+  // Whether a segment is ready after each micro-batch, or after the last one of a step only.
+  bool reduces_every_pass() const { return parameters_.zero().shards_gradients(); }
+  // Before anything is added to the gradients of a segment, or of one that it borrows from. Where they have
+  // no lasting memory, waits until a lane is free and clears it; ready segments come back as empty ones.
+  void prepare(SegmentIndex segment);
+  // In the same order on all ranks. The buffer is not to be touched until finish(), or until it is prepared
+  // again.
   void on_gradient_ready(SegmentIndex segment);
-  // Waits until every segment is reduced. A segment that was not announced would keep a local gradient:
-  // that is a broken invariant. Throws CommError when a peer is lost; the gradients are void then.
+  // Waits until every segment is reduced. A segment that was not announced in this step would keep a local
+  // gradient: that is a broken invariant. Throws CommError when a peer is lost; the gradients are void then.
   void finish();
 
  private:
-  const FlatParameters& parameters_;
+  void settle(SegmentIndex segment);
+
+  FlatParameters& parameters_;
   Communicator& group_;
-  std::vector<std::unique_ptr<Pending>> pending_;  // by segment; null = not announced in this step
+  std::vector<std::unique_ptr<Pending>> pending_;  // by segment; null = nothing under way
+  std::vector<bool> announced_;                    // by segment, in this step
 };
 
 }  // namespace llmtrain

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "llmtrain/placement/shard.hpp"
@@ -18,11 +19,12 @@ inline constexpr std::int64_t kFlatAlignment = 32;
 
 // Where a rank stands in its gradient group, and how much of the model's state is spread over that group.
 struct ZeroPlace {
-  int stage = 0;  // 0: nothing is spread; 1: masters and moments
+  int stage = 0;  // 0: nothing is spread; 1: masters and moments; 2: gradients too
   int rank = 0;
   int size = 1;
 
   bool shards_optimizer() const { return stage >= 1; }
+  bool shards_gradients() const { return stage >= 2; }
   int parts() const { return shards_optimizer() ? size : 1; }
 };
 
@@ -43,9 +45,10 @@ struct FlatSlot {
 };
 
 struct FlatSegment {
-  std::vector<FlatSlot> slots;  // in table order; tied parameters are absent
-  std::int64_t elements = 0;    // of the buffer, padding included
-  FlatRange own;                // of the buffer
+  std::vector<FlatSlot> slots;            // in table order; tied parameters are absent
+  std::int64_t elements = 0;              // of the buffer, padding included
+  FlatRange own;                          // of the buffer
+  std::optional<SegmentIndex> borrows{};  // holds values that this segment computes with too
 };
 
 // By segment. The table must list segments in ascending order, as parameter_table does, and outlive the
@@ -53,5 +56,15 @@ struct FlatSegment {
 std::vector<FlatSegment> flat_layout(const std::vector<ParamSpec>& table,
                                      TensorPlace place = {},
                                      ZeroPlace zero = {});
+
+// Which segments take turns in which piece of transient memory, where segments are whole for a while only:
+// even and odd ones have a lane each, so that neighbours never meet; one that others borrow from, which is
+// needed at both ends of the model, has its own.
+struct LanePlan {
+  std::vector<int> lane_of;            // by segment
+  std::vector<std::int64_t> elements;  // by lane: its largest segment
+};
+
+LanePlan plan_lanes(const std::vector<FlatSegment>& layout);
 
 }  // namespace llmtrain

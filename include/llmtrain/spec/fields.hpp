@@ -137,8 +137,9 @@ void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
     s.tp_shard_sequence);
   v({"zero_stage",
      "what data parallel ranks hold a part of instead of all: 0 nothing, 1 optimizer state and master "
-     "weights",
-     between(0, 1)},
+     "weights, 2 "
+     "gradients too",
+     between(0, 2)},
     s.zero_stage);
 }
 
