@@ -9,6 +9,7 @@
 #include "llmtrain/core/division.hpp"
 #include "llmtrain/model/kv_cache.hpp"
 #include "llmtrain/parallel/gradient_reducer.hpp"
+#include "llmtrain/parallel/parameter_gather.hpp"
 #include "llmtrain/tensor/gradient_node.hpp"
 
 #include "block.hpp"
@@ -54,6 +55,7 @@ struct Transformer::Impl {
                                             : default_chunk(spec, compute, parameters.place().size)),
         max_positions(options.max_positions),
         context{.region = TensorRegion(options.tensor_group, options.shard_sequence), .runner = {}},
+        weights(options.weights),
         gradients(options.gradients),
         embedding(embedding_weights(parameters)),
         head(head_weights(parameters, spec)) {
@@ -74,6 +76,9 @@ struct Transformer::Impl {
   }
 
   SegmentIndex head_segment() const { return static_cast<SegmentIndex>(blocks.size()) + 1; }
+  void acquire(SegmentIndex segment, PassDirection direction) const {
+    if (weights != nullptr) weights->acquire(segment, direction);
+  }
   void prepare_gradients(SegmentIndex segment) const {
     if (gradients != nullptr) gradients->prepare(segment);
   }
@@ -92,11 +97,15 @@ struct Transformer::Impl {
     return {.batch = tokens.size(0), .length = tokens.size(1), .first_position = first_position};
   }
 
-  // Final hidden state, normed, without a graph. [b s, h]
+  // Final hidden state, normed, without a graph; the head stays acquired. [b s, h]
   at::Tensor hidden_without_graph(const at::Tensor& tokens, const SequenceLayout& layout, KvCache* cache) {
+    acquire(0, PassDirection::kForward);
     at::Tensor x = embed(tokens, embedding, layout, context.region);  // [b s, h]
-    for (std::size_t i = 0; i < blocks.size(); ++i)
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      acquire(static_cast<SegmentIndex>(i) + 1, PassDirection::kForward);
       x = block(x, blocks[i], layout, rope, context, cache ? &cache->layer(static_cast<int>(i)) : nullptr);
+    }
+    acquire(head_segment(), PassDirection::kForward);
     return norm(x, head.norm);  // [b s, h]
   }
 
@@ -105,6 +114,7 @@ struct Transformer::Impl {
   std::int64_t chunk;
   std::int64_t max_positions;
   GradientContext context;
+  ParameterGather* weights;
   GradientReducer* gradients;
   EmbeddingWeights embedding;
   std::vector<BlockWeights> blocks;
@@ -122,13 +132,16 @@ LossSums Transformer::forward(const MicroBatch& batch, double gradient_seed) {
   Impl& m = *impl_;
   const at::AutoGradMode graph(true);
   KeptPass pass{.tokens = batch.tokens, .layout = m.layout_of(batch.tokens, 0)};
+  m.acquire(0, PassDirection::kForward);
   at::Tensor x = embed(batch.tokens, m.embedding, pass.layout, m.context.region);  // [b s, h]
   for (const BlockWeights& weights : m.blocks) {
+    m.acquire(static_cast<SegmentIndex>(pass.blocks.size()) + 1, PassDirection::kForward);
     const at::Tensor input = leaf_of(x);                                              // [b s, h]
     const at::Tensor output = block(input, weights, pass.layout, m.rope, m.context);  // [b s, h]
     pass.blocks.push_back({.input = input, .output = output});
     x = output;
   }
+  m.acquire(m.head_segment(), PassDirection::kForward);
   pass.final_norm.input = leaf_of(x);                                 // [b s, h]
   pass.final_norm.output = norm(pass.final_norm.input, m.head.norm);  // [b s, h]
   m.prepare_gradients(m.head_segment());  // the loss writes that of the head matrix
@@ -150,6 +163,7 @@ void Transformer::backward(const SegmentCallback& on_gradient_ready) {
   const auto ready = [&](SegmentIndex segment) {
     if (on_gradient_ready) on_gradient_ready(segment);
   };
+  m.acquire(m.head_segment(), PassDirection::kBackward);
   m.prepare_gradients(m.head_segment());
   at::Tensor grad =
       backward_through(pass.final_norm.output, pass.d_normed, pass.final_norm.input);  // [b s, h]
@@ -158,6 +172,7 @@ void Transformer::backward(const SegmentCallback& on_gradient_ready) {
   ready(m.head_segment());
   for (std::size_t i = m.blocks.size(); i-- > 0;) {
     const auto segment = static_cast<SegmentIndex>(i) + 1;
+    m.acquire(segment, PassDirection::kBackward);
     m.prepare_gradients(segment);
     grad = backward_through(pass.blocks[i].output, grad, pass.blocks[i].input);  // [b s, h]
     pass.blocks[i] = {};

@@ -48,11 +48,20 @@ FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute, Tens
 }
 
 void FlatParameters::allocate_lanes(const LanePlan& plan) {
-  if (!zero_.shards_gradients()) return;
-  const PoolScope scope(MemoryPool::kGradients);
+  std::vector<at::Tensor> weights;
   std::vector<at::Tensor> grads;
-  for (const SegmentParameters& segment : segments_) grads.push_back(segment.grads);
-  gradient_lanes_ = SegmentLanes(std::move(grads), plan);
+  for (const SegmentParameters& segment : segments_) {
+    weights.push_back(segment.weights);
+    grads.push_back(segment.grads);
+  }
+  if (zero_.shards_weights()) {
+    const PoolScope scope(MemoryPool::kParameters);
+    weight_lanes_ = SegmentLanes(std::move(weights), plan);
+  }
+  if (zero_.shards_gradients()) {
+    const PoolScope scope(MemoryPool::kGradients);
+    gradient_lanes_ = SegmentLanes(std::move(grads), plan);
+  }
 }
 
 void FlatParameters::tie(const ParamSpec& param) {
@@ -70,16 +79,7 @@ void FlatParameters::allocate(SegmentIndex index, const FlatSegment& layout) {
   SegmentParameters& segment = segments_[static_cast<std::size_t>(index)];
   segment.own = layout.own;
   segment.borrows = layout.borrows;
-  {
-    const PoolScope scope(MemoryPool::kParameters);
-    segment.weights = zeros_host({layout.elements}, compute_);   // [elements]
-    segment.own_weights = part_of(segment.weights, layout.own);  // [own]
-    segment.masters = segment.own_weights;                       // [own]
-  }
-  if (has_separate_masters()) {
-    const PoolScope scope(MemoryPool::kOptimizer);
-    segment.masters = zeros_host({layout.own.size()}, main_type());  // [own]
-  }
+  allocate_weights(segment, layout);
   allocate_grads(segment, layout);
 
   for (std::size_t i = 0; i < layout.slots.size(); ++i) {
@@ -105,6 +105,23 @@ void FlatParameters::allocate(SegmentIndex index, const FlatSegment& layout) {
     const bool added = by_name_.emplace(slot.spec->name, Location{index, i}).second;
     LLMTRAIN_CHECK(added, "parameter {} is listed twice", slot.spec->name);
   }
+}
+
+void FlatParameters::allocate_weights(SegmentParameters& segment, const FlatSegment& layout) {
+  {
+    const PoolScope scope(MemoryPool::kParameters);
+    if (zero_.shards_weights()) {
+      segment.weights = hollow_host(layout.elements, compute_);         // [elements]
+      segment.own_weights = zeros_host({layout.own.size()}, compute_);  // [own]
+    } else {
+      segment.weights = zeros_host({layout.elements}, compute_);   // [elements]
+      segment.own_weights = part_of(segment.weights, layout.own);  // [own]
+    }
+  }
+  segment.masters = segment.own_weights;  // [own]
+  if (!has_separate_masters()) return;
+  const PoolScope scope(MemoryPool::kOptimizer);
+  segment.masters = zeros_host({layout.own.size()}, main_type());  // [own]
 }
 
 void FlatParameters::allocate_grads(SegmentParameters& segment, const FlatSegment& layout) {
@@ -151,9 +168,9 @@ void FlatParameters::zero_grads() {
 
 BufferBytes FlatParameters::bytes() const {
   const auto of = [](const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); };
-  BufferBytes bytes{.grads = gradient_lanes_.bytes()};
+  BufferBytes bytes{.weights = weight_lanes_.bytes(), .grads = gradient_lanes_.bytes()};
   for (const SegmentParameters& part : segments_) {
-    bytes.weights += of(part.weights);
+    bytes.weights += of(zero_.shards_weights() ? part.own_weights : part.weights);
     if (has_separate_masters()) bytes.masters += of(part.masters);
     bytes.grads += of(zero_.shards_gradients() ? part.own_grads : part.grads);
   }

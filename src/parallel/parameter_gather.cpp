@@ -1,14 +1,11 @@
 #include "llmtrain/parallel/parameter_gather.hpp"
 
-#include <memory>
-#include <vector>
-
 #include "llmtrain/core/check.hpp"
 
 namespace llmtrain {
 
 ParameterGather::ParameterGather(FlatParameters& parameters, Communicator& group)
-    : parameters_(parameters), group_(group) {
+    : parameters_(parameters), group_(group), pending_(static_cast<std::size_t>(parameters.num_segments())) {
   const ZeroPlace zero = parameters.zero();
   LLMTRAIN_CHECK(zero.parts() == 1 || (zero.size == group.size() && zero.rank == group.rank()),
                  "parameters sharded for rank {} of {} in a group where it is rank {} of {}",
@@ -19,13 +16,57 @@ ParameterGather::ParameterGather(FlatParameters& parameters, Communicator& group
 }
 
 void ParameterGather::on_update() {
-  if (!parameters_.zero().shards_optimizer()) return;
-  std::vector<std::unique_ptr<Pending>> pending;
-  for (SegmentIndex s = 0; s < parameters_.num_segments(); ++s) {
-    at::Tensor whole = parameters_.segment(s).weights;  // [padded numel]
-    pending.push_back(group_.all_gather_async(parameters_.segment(s).own_weights, whole));
+  const ZeroPlace zero = parameters_.zero();
+  const int segments = parameters_.num_segments();
+  for (SegmentIndex s = 0; s < segments; ++s) {
+    if (zero.shards_weights()) {
+      if (parameters_.weight_lanes().holds(s)) drop(s);
+    } else if (zero.shards_optimizer()) {
+      at::Tensor whole = parameters_.segment(s).weights;  // [padded numel]
+      pending_[static_cast<std::size_t>(s)] =
+          group_.all_gather_async(parameters_.segment(s).own_weights, whole);
+    }
   }
-  for (const std::unique_ptr<Pending>& gather : pending) gather->wait();
+  for (std::unique_ptr<Pending>& gather : pending_) {
+    if (gather != nullptr) gather->wait();
+    gather.reset();
+  }
+}
+
+void ParameterGather::acquire(SegmentIndex segment, PassDirection direction) {
+  if (!parameters_.zero().shards_weights()) return;
+  if (const auto lender = parameters_.segment(segment).borrows) make_whole(*lender);
+  make_whole(segment);
+  const bool forward = direction == PassDirection::kForward;
+  const SegmentIndex next = forward ? segment + 1 : segment - 1;
+  // The first segment's backward reads no weights.
+  if (next > 0 && next < parameters_.num_segments()) start(next);
+}
+
+void ParameterGather::pass_through() {
+  for (SegmentIndex s = 0; s < parameters_.num_segments(); ++s) acquire(s, PassDirection::kForward);
+}
+
+void ParameterGather::start(SegmentIndex segment) {
+  SegmentLanes& lanes = parameters_.weight_lanes();
+  if (lanes.holds(segment)) return;
+  if (const auto occupant = lanes.occupant(segment)) drop(*occupant);
+  lanes.enter(segment);
+  at::Tensor whole = lanes.memory(segment);  // [padded numel]
+  pending_[static_cast<std::size_t>(segment)] =
+      group_.all_gather_async(parameters_.segment(segment).own_weights, whole);
+}
+
+void ParameterGather::make_whole(SegmentIndex segment) {
+  start(segment);
+  std::unique_ptr<Pending>& gather = pending_[static_cast<std::size_t>(segment)];
+  if (gather != nullptr) gather->wait();
+  gather.reset();
+}
+
+void ParameterGather::drop(SegmentIndex segment) {
+  make_whole(segment);  // a transfer that nobody waited for must not write into the next one's memory
+  parameters_.weight_lanes().leave(segment);
 }
 
 }  // namespace llmtrain

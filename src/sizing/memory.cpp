@@ -29,8 +29,9 @@ StaticMemory static_memory(const std::vector<ParamSpec>& table,
   const std::int64_t lane_elements = std::accumulate(lanes.begin(), lanes.end(), std::int64_t{0});
   StaticMemory memory;
   if (zero.shards_gradients()) memory.grads += lane_elements * main_bytes;
+  if (zero.shards_weights()) memory.params += lane_elements * bytes_of_one(compute);
   for (const FlatSegment& segment : layout) {
-    memory.params += segment.elements * bytes_of_one(compute);
+    memory.params += (zero.shards_weights() ? segment.own.size() : segment.elements) * bytes_of_one(compute);
     memory.grads += (zero.shards_gradients() ? segment.own.size() : segment.elements) * main_bytes;
     if (compute != main_type(compute)) memory.optimizer += segment.own.size() * main_bytes;
     for (const FlatSlot& slot : segment.slots)  // moments are cut to 64 bytes of their own type

@@ -150,6 +150,7 @@ Rank::Parts::Parts(RankContext& rank_context)
             {.max_positions = context.spec.data.seq_length,
              .tensor_group = &comms.axis(Axis::kTensor),
              .shard_sequence = context.spec.parallelism.tp_shard_sequence,
+             .weights = &weights,
              .gradients = &reducer}),
       replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas()),
       norm(parameters, comms.axis(Axis::kTensor), comms.gradient()),
@@ -179,7 +180,7 @@ std::optional<Evaluator> Rank::Parts::make_evaluator() {
   if (!corpus.valid || context.plan.eval_interval == 0) return std::nullopt;
   const BatchShape shape = batch_shape(context.plan, context.request.rank);
   EvalPlan plan(*corpus.valid, context.spec.train.eval_steps * context.plan.global_batch_size, shape);
-  return Evaluator(std::move(plan), context.spec.data.seq_length, model, comms);
+  return Evaluator(std::move(plan), context.spec.data.seq_length, model, weights, comms);
 }
 
 // The peak is measured at the first start only, never at a restart: a restart must be quick.

@@ -43,7 +43,7 @@ TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed
        "parallelism.tp_shard_sequence = true: parallelism.tp = 4 does not divide data.seq_length = 10; "
        "allowed: a data.seq_length of 12, or false"},
       {{"parallelism={dp: 2, zero_stage: 4}"},
-       "parallelism.zero_stage = 4: out of range; allowed: a whole number from 0 to 2"},
+       "parallelism.zero_stage = 4: out of range; allowed: a whole number from 0 to 3"},
       {{"parallelism.pp=2"}, "parallelism.pp = 2: pipeline parallelism is not in this version; allowed: 1"},
       {{"parallelism.sp=2"},
        "parallelism.sp = 2: splitting a sequence over ranks is not in this version; allowed: 1"},

@@ -26,7 +26,7 @@ TEST_CASE("memory: the closed form is what a rank allocates", "[sizing]") {
 
   const TensorPlace place{.rank = GENERATE(0, 2), .size = 3};  // a head each; 101 rows are not divided by 3
 
-  const ZeroPlace zero{.stage = GENERATE(0, 1, 2), .rank = 1, .size = 2};
+  const ZeroPlace zero{.stage = GENERATE(0, 1, 2, 3), .rank = 1, .size = 2};
 
   const FlatParameters parameters(table, compute, place, zero);
   const BufferBytes bytes = parameters.bytes();

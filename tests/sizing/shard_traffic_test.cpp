@@ -33,8 +33,40 @@ TEST_CASE("shard traffic: by hand for every stage", "[sizing]") {
         ShardTraffic{norm, {3, kPadded * 4}, {3, kPadded / 4 * 2}});
   CHECK(step_traffic(table(), DType::kBf16, 3, place(2)) ==
         ShardTraffic{norm, {9, 3 * kPadded * 4}, {3, kPadded / 4 * 2}});
+  // Segment 0 gives way to 2, so each is gathered in every micro-batch; segment 1 stays.
+  CHECK(step_traffic(table(), DType::kBf16, 3, place(3)) ==
+        ShardTraffic{norm, {9, 3 * kPadded * 4}, {7, (3 * (256 + 128) + 128) / 4 * 2}});
+  CHECK(start_traffic(table(), DType::kBf16, place(3)) == Traffic{});
   CHECK(start_traffic(table(), DType::kBf16, place(0)) == Traffic{});
   CHECK(start_traffic(table(), DType::kBf16, place(1)) == Traffic{3, kPadded / 4 * 2});
+}
+
+TEST_CASE("shard traffic: sharded weights of many blocks are gathered for forward and again for backward",
+          "[sizing]") {
+  std::vector<ParamSpec> specs;  // embedding, eight blocks, head; 128 elements each
+  for (SegmentIndex s = 0; s < 10; ++s) {
+    ParamSpec spec;
+    spec.name = std::string(1, static_cast<char>('a' + s));
+    spec.shape = {128};
+    spec.segment = s;
+    specs.push_back(spec);
+  }
+  const auto gathers = [&](std::int64_t accumulation) {
+    return step_traffic(specs, DType::kFp32, accumulation, place(3)).all_gather;
+  };
+  // All ten, and seven blocks again: the last block is still there when its backward comes.
+  CHECK(gathers(1) == Traffic{17, 17 * 32 * 4});
+  // The next micro-batch finds the first block where the backward before it left it.
+  CHECK(gathers(2) == Traffic{17 + 16, (17 + 16) * 32 * 4});
+  // A matrix that both ends share stays for the whole step, and block 2 has nobody to give way to at its end.
+  specs[9].shape = {128};
+  ParamSpec tied = specs[0];
+  tied.name = "tied";
+  tied.tied_with = "a";
+  tied.segment = 9;
+  specs.push_back(tied);
+  CHECK(gathers(1) == Traffic{17, 17 * 32 * 4});
+  CHECK(gathers(2) == Traffic{17 + 14, (17 + 14) * 32 * 4});
 }
 
 TEST_CASE("shard traffic: one rank sends nothing", "[sizing]") {
@@ -52,4 +84,6 @@ TEST_CASE("memory: sharded masters and moments by hand", "[sizing]") {
   // Own sums, a lane for segments 0 and 2 and one for segment 1.
   const ZeroPlace gradients{.stage = 2, .rank = 1, .size = 4};
   CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, gradients).grads == (128 + 256 + 128) * 4);
+  const ZeroPlace weights{.stage = 3, .rank = 1, .size = 4};
+  CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, weights).params == (128 + 256 + 128) * 2);
 }

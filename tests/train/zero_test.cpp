@@ -13,7 +13,7 @@ namespace {
 
 const std::string kAdamW = "optimizer={name: adamw, lr: 3.0e-3, clip_grad: 0.5}";
 const std::string kSgd = "optimizer={name: sgd, lr: 0.5, clip_grad: 0.5}";
-constexpr int kStages[] = {0, 1, 2};
+constexpr int kStages[] = {0, 1, 2, 3};
 
 void check_stages(const std::vector<std::string>& overrides,
                   const std::vector<Layout>& layouts,

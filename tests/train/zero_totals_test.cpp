@@ -39,7 +39,7 @@ TEST_CASE("zero: bytes sent and held are the closed forms of every stage", "[tra
                           : overrides[0].ends_with("fp64") ? DType::kFp64
                                                            : DType::kFp32;
     for (Layout layout : {Layout{.dp = 4, .accumulation = 2}, Layout{.dp = 2, .accumulation = 4, .tp = 2}})
-      for (const int stage : {0, 1, 2}) {
+      for (const int stage : {0, 1, 2, 3}) {
         layout.zero = stage;
         CAPTURE(overrides, layout.dp, layout.tp, stage);
         check_totals(model, compute, layout, train(layout, overrides));

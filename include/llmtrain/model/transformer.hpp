@@ -20,6 +20,7 @@ namespace llmtrain {
 class Communicator;
 class GradientReducer;
 class KvCache;
+class ParameterGather;
 
 struct MicroBatch {
   at::Tensor tokens;  // [b, s] int64
@@ -50,8 +51,8 @@ struct TransformerOptions {
   std::int64_t loss_chunk_tokens = 0;    // tokens whose logits exist at once; 0 = about 16 MiB of logits
   Communicator* tensor_group = nullptr;  // the tp group that `params` is cut for; null or one rank = alone
   bool shard_sequence = false;           // its ranks keep a part of the tokens each between regions
-  GradientReducer* gradients =
-      nullptr;  // makes room for the gradients of a segment; null = they have lasting memory
+  ParameterGather* weights = nullptr;    // makes the weights of a segment whole; null = they always are
+  GradientReducer* gradients = nullptr;  // makes room for gradients of a segment; null = it is always there
 };
 
 class Transformer {

@@ -38,10 +38,10 @@ struct ParamSlice {
 };
 
 struct SegmentParameters {
-  at::Tensor weights;      // [padded numel] compute type
+  at::Tensor weights;      // [padded numel] compute type; hollow where weights are sharded
   at::Tensor grads;        // [padded numel] main type; hollow where gradients are sharded
   FlatRange own;           // what this rank owns of them
-  at::Tensor own_weights;  // [own] compute type; this rank's range of weights
+  at::Tensor own_weights;  // [own] compute type; this rank's range of weights, or its only copy
   at::Tensor masters;      // [own] main type; the same storage as weights when the types agree
   at::Tensor own_grads;    // [own] main type; this rank's range of grads, or the sum over passes of it
   std::optional<SegmentIndex> borrows;  // holds values that this segment computes with too
@@ -95,7 +95,8 @@ class FlatParameters {
   // rows] for vectors. Undefined when one is unknown or padding lies between them.
   WeightView fused_view(const std::vector<std::string>& names) const;
 
-  // Where gradients are sharded.
+  // Where weights are sharded, and where gradients are.
+  SegmentLanes& weight_lanes() { return weight_lanes_; }
   SegmentLanes& gradient_lanes() { return gradient_lanes_; }
   BufferBytes bytes() const;
 
@@ -113,6 +114,7 @@ class FlatParameters {
   };
 
   void allocate(SegmentIndex index, const FlatSegment& layout);
+  void allocate_weights(SegmentParameters& segment, const FlatSegment& layout);
   void allocate_grads(SegmentParameters& segment, const FlatSegment& layout);
   void allocate_lanes(const LanePlan& plan);
   void tie(const ParamSpec& param);
@@ -122,6 +124,7 @@ class FlatParameters {
   TensorPlace place_;
   ZeroPlace zero_;
   std::vector<SegmentParameters> segments_;
+  SegmentLanes weight_lanes_;
   SegmentLanes gradient_lanes_;
   std::unordered_map<std::string, Location> by_name_;
 };

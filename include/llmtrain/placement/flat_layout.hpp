@@ -19,12 +19,13 @@ inline constexpr std::int64_t kFlatAlignment = 32;
 
 // Where a rank stands in its gradient group, and how much of the model's state is spread over that group.
 struct ZeroPlace {
-  int stage = 0;  // 0: nothing is spread; 1: masters and moments; 2: gradients too
+  int stage = 0;  // 0: nothing is spread; 1: masters and moments; 2: gradients too; 3: and weights
   int rank = 0;
   int size = 1;
 
   bool shards_optimizer() const { return stage >= 1; }
   bool shards_gradients() const { return stage >= 2; }
+  bool shards_weights() const { return stage >= 3; }
   int parts() const { return shards_optimizer() ? size : 1; }
 };
 

@@ -28,7 +28,7 @@ ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
                           ZeroPlace zero,
                           TensorPlace place = {});
 
-// Once, before the first step: weights that are initialised or loaded in parts.
+// Once, before the first step: weights that are initialised or loaded in parts, unless they stay in parts.
 Traffic start_traffic(const std::vector<ParamSpec>& table,
                       DType compute,
                       ZeroPlace zero,

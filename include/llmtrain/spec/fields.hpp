@@ -138,8 +138,8 @@ void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
   v({"zero_stage",
      "what data parallel ranks hold a part of instead of all: 0 nothing, 1 optimizer state and master "
      "weights, 2 "
-     "gradients too",
-     between(0, 2)},
+     "gradients too, 3 and weights",
+     between(0, 3)},
     s.zero_stage);
 }
 

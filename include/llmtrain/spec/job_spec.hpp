@@ -88,7 +88,7 @@ struct ParallelismSpec {
   std::optional<int> dp;  // auto: whatever is left of the world
   int sp = 1;
   bool tp_shard_sequence = false;
-  int zero_stage = 0;  // what dp ranks share: 1 = optimizer state, 2 = gradients too
+  int zero_stage = 0;  // what dp ranks share: 1 = optimizer state, 2 = gradients too, 3 = and weights
 };
 
 struct BatchSpec {

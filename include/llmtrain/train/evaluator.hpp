@@ -6,6 +6,7 @@
 #include "llmtrain/data/batch.hpp"
 #include "llmtrain/model/transformer.hpp"
 #include "llmtrain/monitor/events.hpp"
+#include "llmtrain/parallel/parameter_gather.hpp"
 
 // Scores the model on a fixed set of validation samples, each counted once over all ranks.
 //
@@ -14,8 +15,9 @@ namespace llmtrain {
 
 class Evaluator {
  public:
-  Evaluator(EvalPlan plan, std::int64_t seq_length, Transformer& model, MeshComms& comms)
-      : plan_(std::move(plan)), seq_length_(seq_length), model_(model), comms_(comms) {}
+  Evaluator(
+      EvalPlan plan, std::int64_t seq_length, Transformer& model, ParameterGather& weights, MeshComms& comms)
+      : plan_(std::move(plan)), seq_length_(seq_length), model_(model), weights_(weights), comms_(comms) {}
 
   // Collective over the world. Throws DataError and CommError.
   EvalReport run(std::int64_t step);
@@ -24,6 +26,7 @@ class Evaluator {
   EvalPlan plan_;
   std::int64_t seq_length_;
   Transformer& model_;
+  ParameterGather& weights_;
   MeshComms& comms_;
 };
 
