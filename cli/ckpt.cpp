@@ -16,14 +16,6 @@ int fail_ckpt(const Error& error) {
   return to_int(exit_code_for(error.code));
 }
 
-std::string bytes_text(std::uint64_t bytes) {
-  constexpr std::array kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < kUnits.size(); ++unit) value *= 1e-3;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
-}
-
 std::string time_text(std::int64_t unix_seconds) {
   const std::time_t time = unix_seconds;
   std::tm parts{};

@@ -5,6 +5,7 @@
 
 #include "llmtrain/core/result.hpp"
 
+#include "bytes_text.hpp"
 #include "commands.hpp"
 
 // What the subcommands of `llmtrain ckpt` share. Each takes a run directory or a step directory.
@@ -18,7 +19,6 @@ void add_ckpt_show(CLI::App& group, Runner& run);
 // Prints the error to stderr; returns the process exit code.
 int fail_ckpt(const Error& error);
 
-std::string bytes_text(std::uint64_t bytes);       // "1.5 MB"
 std::string time_text(std::int64_t unix_seconds);  // "2026-11-30 10:00:00Z"
 
 }  // namespace llmtrain::cli

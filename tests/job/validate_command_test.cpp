@@ -56,6 +56,22 @@ TEST_CASE("validate: every shipped config and example is valid and resolves to i
   }
 }
 
+TEST_CASE("validate: says what a rank holds and sends", "[cli]") {
+  const std::string job = config("cpu_zero3.yaml");
+  const auto rank = nlohmann::json::parse(run("validate --json " + job).out)["rank"];
+  // A quarter of 459,904 elements, and two blocks of 49,280 that are whole at a time; two micro-batches.
+  CHECK(rank["params"] == 4 * (459'904 / 4 + 2 * 49'280));
+  CHECK(rank["grads"] == rank["params"]);
+  CHECK(rank["optimizer"] == 8 * 459'904 / 4);
+  CHECK(rank["reduce_scatter"]["bytes"] == 2 * 459'904 * 4);
+  CHECK(rank["all_reduce"]["bytes"] == 8);
+  const Outcome text = run("validate " + job + " --set parallelism.zero_stage=0");
+  CHECK_THAT(
+      text.out,
+      Contains("# a rank holds, without activations: params 1.84 MB, grads 1.84 MB, optimizer 3.68 MB"));
+  CHECK_THAT(text.out, Contains("all_reduce 1.84 MB, reduce_scatter 0 B, all_gather 0 B"));
+}
+
 TEST_CASE("validate: a degree that does not fit exits 2 and names file, field, value and what is allowed",
           "[cli]") {
   const Outcome outcome = run("validate " + config("quickstart.yaml") + " --set parallelism.tp=3");
