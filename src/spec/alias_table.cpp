@@ -90,6 +90,8 @@ constexpr std::array kAliases = {
     Alias{"sequence_parallel", "parallelism.sp"},  // as a flag it is refused with an explanation
     Alias{"zero_optimization.stage", "parallelism.zero_stage"},
     Alias{"optimizer.zero_stage", "parallelism.zero_stage"},
+    Alias{"fsdp_config.sharding_strategy", "parallelism.zero_stage"},
+    Alias{"data_parallel_sharding_strategy", "parallelism.zero_stage"},
 
     // batch
     Alias{"train_micro_batch_size_per_gpu", "batch.micro_batch_size"},

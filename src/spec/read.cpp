@@ -1,6 +1,7 @@
 #include "llmtrain/spec/read.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -105,7 +106,9 @@ class Reader {
   }
 
   void read(const Place& at, int& member) {
-    if (want(at, YamlNode::Kind::kScalar) && !explain_sequence_parallel(at)) read_number(at, member);
+    if (!want(at, YamlNode::Kind::kScalar) || explain_sequence_parallel(at) || read_strategy(at, member))
+      return;
+    read_number(at, member);
   }
   void read(const Place& at, std::int64_t& member) {
     if (want(at, YamlNode::Kind::kScalar)) read_number(at, member);
@@ -214,6 +217,21 @@ class Reader {
   requires(FieldShape<Section>::kKind == FieldSchema::Kind::kSection) void read(const Place& at,
                                                                                 Section& member) {
     read_section(at.node, member, at.path);
+  }
+
+  // What others call the stages of sharding: FSDP in capitals, Megatron in small letters.
+  static bool read_strategy(const Place& at, int& member) {
+    if (at.path != "parallelism.zero_stage") return false;
+    constexpr std::array<std::pair<std::string_view, int>, 7> kStrategies = {{{"NO_SHARD", 0},
+                                                                              {"SHARD_GRAD_OP", 2},
+                                                                              {"FULL_SHARD", 3},
+                                                                              {"no_shard", 0},
+                                                                              {"optim", 1},
+                                                                              {"optim_grads", 2},
+                                                                              {"optim_grads_params", 3}}};
+    for (const auto& [name, stage] : kStrategies)
+      if (at.node.text == name) return member = stage, true;
+    return false;
   }
 
   bool explain_sequence_parallel(const Place& at) {

@@ -159,6 +159,22 @@ TEST_CASE("validate: what the rules leave is accepted", "[job]") {
   }
 }
 
+TEST_CASE("validate: sharding strategies of FSDP, Megatron and DeepSpeed are stages", "[job]") {
+  const std::pair<std::string, int> strategies[] = {{"parallelism.zero_stage=2", 2},
+                                                    {"fsdp_config={sharding_strategy: FULL_SHARD}", 3},
+                                                    {"fsdp_config={sharding_strategy: SHARD_GRAD_OP}", 2},
+                                                    {"data_parallel_sharding_strategy=optim", 1},
+                                                    {"zero_optimization={stage: 1}", 1}};
+  for (const auto& [setting, stage] : strategies) {
+    const JobReport report = check(kMinimal, {"parallelism.dp=2", setting});
+    INFO(setting << "\n" << messages_of(report));
+    REQUIRE(report.job);
+    CHECK(report.job->spec.parallelism.zero_stage == stage);
+  }
+  CHECK_THAT(messages_of(check(kMinimal, {"parallelism={dp: 2, zero_stage: HYBRID_SHARD}"})),
+             Contains("= HYBRID_SHARD: not a whole number; allowed: a whole number from 0 to 3"));
+}
+
 TEST_CASE("validate: a field without effect is a warning", "[job]") {
   const Case cases[] = {
       {{"optimizer.momentum=0.9"}, "optimizer.momentum: has no effect under adamw"},

@@ -138,7 +138,7 @@ void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
   v({"zero_stage",
      "what data parallel ranks hold a part of instead of all: 0 nothing, 1 optimizer state and master "
      "weights, 2 "
-     "gradients too, 3 and weights",
+     "gradients too, 3 and weights; FULL_SHARD and other names of FSDP and Megatron are read as well",
      between(0, 3)},
     s.zero_stage);
 }
