@@ -47,6 +47,7 @@ YamlNode first_rank(const JobSpec& spec) {
   put(node, "params", scalar_node(std::to_string(costs.memory.params)));
   put(node, "grads", scalar_node(std::to_string(costs.memory.grads)));
   put(node, "optimizer", scalar_node(std::to_string(costs.memory.optimizer)));
+  put(node, "all_reduce_over_copies", traffic_node(costs.step.copies));
   put(node, "all_reduce", traffic_node(costs.step.all_reduce));
   put(node, "reduce_scatter", traffic_node(costs.step.reduce_scatter));
   put(node, "all_gather", traffic_node(costs.step.all_gather));
@@ -66,7 +67,7 @@ std::string first_rank_comment(const JobSpec& spec) {
     comment += fmt::format(
         "# a rank gives to its data-parallel group in a step: all_reduce {}, reduce_scatter {}, all_gather "
         "{}\n",
-        text(costs.step.all_reduce.bytes),
+        text(costs.step.copies.bytes + costs.step.all_reduce.bytes),
         text(costs.step.reduce_scatter.bytes),
         text(costs.step.all_gather.bytes));
   return comment;

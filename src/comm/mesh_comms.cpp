@@ -17,7 +17,9 @@ constexpr int kWorldSlot = 0;
 constexpr int kFirstAxisSlot = 1;
 constexpr int kGradientSlot = kFirstAxisSlot + static_cast<int>(kAxes.size());
 constexpr int kReplicaSlot = kGradientSlot + 1;
-static_assert(kReplicaSlot < kGroupSlots);
+constexpr int kShardSlot = kReplicaSlot + 1;
+constexpr int kShardReplicaSlot = kShardSlot + 1;
+static_assert(kShardReplicaSlot < kGroupSlots);
 
 std::vector<int> world_of(const MeshShape& shape) {
   std::vector<int> ranks(static_cast<std::size_t>(shape.world_size()));
@@ -32,6 +34,24 @@ std::vector<int> replicas_of(const MeshShape& shape, int rank, int replicas) {
   const int first = rank / replicas * replicas;
   for (int i = 0; i < replicas; ++i) ranks[static_cast<std::size_t>(i)] = first + i;
   return ranks;
+}
+
+// The member's neighbours among `size` that follow each other, and those at the same place among theirs.
+struct ShardGroups {
+  std::vector<int> shards;
+  std::vector<int> replicas;
+};
+
+ShardGroups shard_groups(const std::vector<int>& members, int rank, int size) {
+  const auto count = static_cast<int>(members.size());
+  LLMTRAIN_CHECK(size > 0 && count % size == 0, "copies of {} ranks in a group of {}", size, count);
+  const auto at = static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+  ShardGroups groups;
+  for (int i = 0; i < count; ++i) {
+    if (i / size == at / size) groups.shards.push_back(members[static_cast<std::size_t>(i)]);
+    if (i % size == at % size) groups.replicas.push_back(members[static_cast<std::size_t>(i)]);
+  }
+  return groups;
 }
 
 }  // namespace
@@ -60,6 +80,12 @@ MeshComms::MeshComms(const MeshCommsOptions& options)
     own_gradient_ = make("dp_sp", kGradientSlot, gradient_group_of(shape, rank));
   gradient_ =
       own_gradient_ != nullptr ? own_gradient_.get() : &axis(shape.sp > 1 ? Axis::kSequence : Axis::kData);
+  const std::vector<int> members = gradient_group_of(shape, rank);
+  const int shard_size = options_.shard_size == 0 ? static_cast<int>(members.size()) : options_.shard_size;
+  const ShardGroups groups = shard_groups(members, rank, shard_size);
+  if (groups.replicas.size() > 1) own_shards_ = make("dp_shard", kShardSlot, groups.shards);
+  shards_ = own_shards_ != nullptr ? own_shards_.get() : gradient_;
+  shard_replicas_ = make("dp_replicas", kShardReplicaSlot, groups.replicas);
   tensor_replicas_ = make("tp_replicas", kReplicaSlot, replicas_of(shape, rank, options_.tensor_replicas));
 }
 
@@ -86,7 +112,9 @@ std::unique_ptr<Communicator> MeshComms::make(const char* name, int slot, const 
 void MeshComms::shutdown() {
   if (world_ == nullptr) return;
   tensor_replicas_.reset();
-  gradient_ = nullptr;
+  shard_replicas_.reset();
+  shards_ = gradient_ = nullptr;
+  own_shards_.reset();
   own_gradient_.reset();
   for (auto it = axes_.rbegin(); it != axes_.rend(); ++it) it->reset();
   world_.reset();

@@ -4,9 +4,10 @@
 
 namespace llmtrain {
 
-GradientReducer::GradientReducer(FlatParameters& parameters, Communicator& group)
+GradientReducer::GradientReducer(FlatParameters& parameters, Communicator& group, Communicator& copies)
     : parameters_(parameters),
       group_(group),
+      copies_(copies),
       pending_(static_cast<std::size_t>(parameters.num_segments())),
       announced_(pending_.size(), false) {
   const ZeroPlace zero = parameters.zero();
@@ -64,6 +65,17 @@ void GradientReducer::finish() {
   for (SegmentIndex segment = parameters_.num_segments() - 1; segment >= 0; --segment)
     if (pending_[static_cast<std::size_t>(segment)] != nullptr) settle(segment);
   announced_.assign(announced_.size(), false);
+  sum_over_copies();
+}
+
+void GradientReducer::sum_over_copies() {
+  if (copies_.size() == 1) return;
+  std::vector<std::unique_ptr<Pending>> pending;
+  for (SegmentIndex segment = 0; segment < parameters_.num_segments(); ++segment) {
+    at::Tensor own = parameters_.segment(segment).own_grads;  // [own]
+    pending.push_back(copies_.all_reduce_async(own, ReduceOp::kSum));
+  }
+  for (const std::unique_ptr<Pending>& sum : pending) sum->wait();
 }
 
 }  // namespace llmtrain

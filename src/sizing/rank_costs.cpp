@@ -6,7 +6,10 @@ RankCosts rank_costs(const JobSpec& spec) {
   const ParallelismSpec& p = spec.parallelism;
   const int group = p.dp.value() * p.sp;
   const TensorPlace place{.rank = 0, .size = p.tp};
-  const ZeroPlace zero{.stage = group > 1 ? p.zero_stage : 0, .rank = 0, .size = group};
+  const bool shards = group > 1 && p.dp_shard != 1;
+  const int sharers = shards && p.zero_stage > 0 ? p.dp_shard.value_or(group) : group;
+  const ZeroPlace zero{
+      .stage = shards ? p.zero_stage : 0, .rank = 0, .size = sharers, .copies = group / sharers};
   const auto table = parameter_table(spec.model, {.shard_sequence = p.tp_shard_sequence});
   const DType compute = spec.precision.compute;
   return {.memory = static_memory(table, compute, spec.optimizer, place, zero),

@@ -52,14 +52,17 @@ ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
                           std::int64_t accumulation,
                           ZeroPlace zero,
                           TensorPlace place) {
-  if (zero.parts() == 1) return {.all_reduce = gradient_traffic(table, compute, zero.size, 0, 0, place)};
+  if (zero.parts() == 1)
+    return {.all_reduce = gradient_traffic(table, compute, zero.size * zero.copies, 0, 0, place)};
   const std::vector<FlatSegment> layout = flat_layout(table, place, zero);
   Traffic reduced;
   for (const FlatSegment& segment : layout) {
     reduced.calls += 1;
     reduced.bytes += segment.elements * bytes_of_one(main_type(compute));
   }
-  return {.all_reduce = {.calls = 1, .bytes = 8},  // the norm
+  const Traffic own{.calls = reduced.calls, .bytes = reduced.bytes / zero.parts()};
+  return {.copies = zero.copies > 1 ? own : Traffic{},
+          .all_reduce = {.calls = 1, .bytes = 8},  // the norm
           .reduce_scatter = times(zero.shards_gradients() ? accumulation : 1, reduced),
           .all_gather = zero.shards_weights() ? lane_gathers(layout, compute, accumulation)
                                               : one_gather(layout, compute)};

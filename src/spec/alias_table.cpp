@@ -91,6 +91,8 @@ constexpr std::array kAliases = {
     Alias{"zero_optimization.stage", "parallelism.zero_stage"},
     Alias{"optimizer.zero_stage", "parallelism.zero_stage"},
     Alias{"fsdp_config.sharding_strategy", "parallelism.zero_stage"},
+    Alias{"mics_shard_size", "parallelism.dp_shard"},
+    Alias{"data_parallel_shard_degree", "parallelism.dp_shard"},
     Alias{"data_parallel_sharding_strategy", "parallelism.zero_stage"},
 
     // batch

@@ -35,10 +35,18 @@
 namespace llmtrain {
 namespace {
 
+// A copy for every rank is what there is without sharding.
+int zero_stage(const ParallelismSpec& parallelism) {
+  return parallelism.dp_shard == 1 ? 0 : parallelism.zero_stage;
+}
+
 MeshCommsOptions comms_options(RankContext& context) {
   MeshCommsOptions options{.shape = context.plan.mesh,
                            .global_rank = context.request.rank,
                            .tensor_replicas = kv_head_replicas(context.spec.model, context.plan.mesh.tp),
+                           .shard_size = zero_stage(context.spec.parallelism) > 0
+                                             ? context.spec.parallelism.dp_shard.value_or(0)
+                                             : 0,
                            .timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::duration<double>(context.spec.resilience.collective_timeout_s)),
                            .check_calls = context.spec.monitoring.check_collectives,
@@ -56,10 +64,12 @@ TensorPlace tensor_place(const RankContext& context) {
 }
 
 // Among one rank there is nothing to spread.
-ZeroPlace zero_place(const JobSpec& spec, const Communicator& group) {
-  return {.stage = group.size() > 1 ? spec.parallelism.zero_stage : 0,
+ZeroPlace zero_place(const JobSpec& spec, MeshComms& comms) {
+  const Communicator& group = comms.shards();
+  return {.stage = group.size() > 1 ? zero_stage(spec.parallelism) : 0,
           .rank = group.rank(),
-          .size = group.size()};
+          .size = group.size(),
+          .copies = comms.shard_replicas().size()};
 }
 
 TableOptions table_options(const JobSpec& spec) {
@@ -142,9 +152,9 @@ Rank::Parts::Parts(RankContext& rank_context)
       parameters(parameter_table(context.spec.model, table_options(context.spec)),
                  context.spec.precision.compute,
                  tensor_place(context),
-                 zero_place(context.spec, comms.gradient())),
-      weights(parameters, comms.gradient()),
-      reducer(parameters, comms.gradient()),
+                 zero_place(context.spec, comms)),
+      weights(parameters, comms.shards()),
+      reducer(parameters, comms.shards(), comms.shard_replicas()),
       model(context.spec.model,
             parameters,
             {.max_positions = context.spec.data.seq_length,
@@ -153,7 +163,7 @@ Rank::Parts::Parts(RankContext& rank_context)
              .weights = &weights,
              .gradients = &reducer}),
       replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas()),
-      norm(parameters, comms.axis(Axis::kTensor), comms.gradient()),
+      norm(parameters, comms.axis(Axis::kTensor), comms.shards()),
       optimizer(make_counted_optimizer(context.spec.optimizer, parameters)),
       checkpoints(context, parameters, *optimizer, comms, value_or_throw(tokenizer_copy(context.spec))),
       progress(load_or_initialize()),

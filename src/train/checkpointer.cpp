@@ -40,7 +40,7 @@ Checkpointer::Checkpointer(RankContext& context,
       parameters_(parameters),
       optimizer_(optimizer),
       world_(comms.world()),
-      replicas_(comms.gradient()),
+      replicas_(parameters.zero().parts() > 1 ? comms.shard_replicas() : comms.gradient()),
       extra_files_(std::move(extra_files)),
       tensors_(name_tensors(parameters, optimizer)),
       checkpoints_dir_(RunDir(context.request.run_dir).checkpoints().string()) {}
@@ -55,14 +55,13 @@ std::vector<ShardFile> Checkpointer::shards_of_this_rank() const {
   std::vector<std::int64_t> sizes;  // nothing to write where another rank stands for the part
   sizes.reserve(tensors_.size());
   for (const NamedTensor& tensor : tensors_) sizes.push_back(tensor.is_counted ? tensor.owned_bytes() : 0);
-  const bool is_only_owner = parameters_.zero().parts() > 1;
   const std::vector<int> writers = assign_writers(sizes, replicas_.size());
 
   std::vector<ShardFile> shards = {{.kind = kWeightsKind, .pieces = {}},
                                    {.kind = kOptimizerKind, .pieces = {}}};
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const NamedTensor& tensor = tensors_[i];
-    if (!tensor.is_counted || (!is_only_owner && writers[i] != replicas_.rank())) continue;
+    if (!tensor.is_counted || writers[i] != replicas_.rank()) continue;
     for (const OwnedBox& part : tensor.owned)
       shards[tensor.kind == kWeightsKind ? 0 : 1].pieces.push_back({.name = tensor.info.name,
                                                                     .dtype = tensor.info.dtype,

@@ -8,7 +8,7 @@
 
 namespace llmtrain {
 
-GradientNorm::GradientNorm(const FlatParameters& parameters, Communicator& tensor, Communicator& gradient) {
+GradientNorm::GradientNorm(const FlatParameters& parameters, Communicator& tensor, Communicator& shards) {
   const auto is_counted = [](const ParamSlice& slice) { return slice.shard.is_counted(); };
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s) {
     const SegmentParameters& segment = parameters.segment(s);
@@ -19,7 +19,7 @@ GradientNorm::GradientNorm(const FlatParameters& parameters, Communicator& tenso
     for (const ParamSlice& slice : segment.slices)
       if (is_counted(slice)) counted_.push_back(slice.own_grad);
   }
-  if (parameters.zero().parts() > 1) groups_.push_back(&gradient);
+  if (parameters.zero().parts() > 1) groups_.push_back(&shards);
   if (tensor.size() > 1) groups_.push_back(&tensor);
 }
 

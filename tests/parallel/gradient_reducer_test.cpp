@@ -55,7 +55,7 @@ TEST_CASE("gradient reducer: gradients of all ranks are summed where they lie, s
     spawn_ranks(ranks, [&](int rank, const auto& region) {
       MeshComms comms(dp_options(ranks, rank, region));
       FlatParameters parameters = parameters_of(type, comms.gradient(), stage);
-      GradientReducer reducer(parameters, comms.gradient());
+      GradientReducer reducer(parameters, comms.gradient(), comms.shard_replicas());
       for (int step = 1; step <= 3; ++step) {
         parameters.zero_grads();
         for (int pass = 1; pass <= 2; ++pass)  // the second adds nothing
@@ -80,7 +80,7 @@ TEST_CASE("gradient reducer: a segment that is forgotten or announced twice is a
           "[parallel]") {
   MeshComms comms(MeshCommsOptions{});
   FlatParameters parameters = parameters_of(DType::kFp32, comms.gradient(), 0);
-  GradientReducer reducer(parameters, comms.gradient());
+  GradientReducer reducer(parameters, comms.gradient(), comms.shard_replicas());
   for (const int segment : {3, 2, 1}) reducer.on_gradient_ready(segment);
   CHECK_THROWS_AS(reducer.finish(), CheckFailure);
   CHECK_THROWS_AS(reducer.on_gradient_ready(3), CheckFailure);
@@ -90,7 +90,7 @@ TEST_CASE("gradient reducer: a segment that is forgotten or announced twice is a
 TEST_CASE("gradient reducer: a place in another group is a broken invariant", "[parallel]") {
   MeshComms comms(MeshCommsOptions{});
   FlatParameters parameters({vector_of("a", 1000, 0)}, DType::kFp32, {}, {.stage = 1, .rank = 0, .size = 2});
-  CHECK_THROWS_AS(GradientReducer(parameters, comms.gradient()), CheckFailure);
+  CHECK_THROWS_AS(GradientReducer(parameters, comms.gradient(), comms.shard_replicas()), CheckFailure);
   CHECK(parameters.segment(0).grads.numel() == 1024);
   CHECK(parameters.segment(0).own_grads.numel() == 512);
 }
@@ -100,7 +100,7 @@ TEST_CASE("gradient reducer: a peer that is lost in the middle of backward is na
   spawn_ranks(3, [&](int rank, const auto& region) {
     MeshComms comms(dp_options(3, rank, region));
     FlatParameters parameters = parameters_of(DType::kFp32, comms.gradient(), 0);
-    GradientReducer reducer(parameters, comms.gradient());
+    GradientReducer reducer(parameters, comms.gradient(), comms.shard_replicas());
     reducer.on_gradient_ready(3);
     if (rank == 1) return;  // leaves, as a rank does that unwinds
     for (const int segment : {2, 1, 0}) reducer.on_gradient_ready(segment);

@@ -30,13 +30,17 @@ TEST_CASE("shard traffic: by hand for every stage", "[sizing]") {
   CHECK(step_traffic(table(), DType::kBf16, 3, place(0)) ==
         ShardTraffic{.all_reduce = {3, (160 + 96 + 32) * 4}});
   CHECK(step_traffic(table(), DType::kBf16, 3, place(1)) ==
-        ShardTraffic{norm, {3, kPadded * 4}, {3, kPadded / 4 * 2}});
+        ShardTraffic{{}, norm, {3, kPadded * 4}, {3, kPadded / 4 * 2}});
   CHECK(step_traffic(table(), DType::kBf16, 3, place(2)) ==
-        ShardTraffic{norm, {9, 3 * kPadded * 4}, {3, kPadded / 4 * 2}});
+        ShardTraffic{{}, norm, {9, 3 * kPadded * 4}, {3, kPadded / 4 * 2}});
   // Segment 0 gives way to 2, so each is gathered in every micro-batch; segment 1 stays.
   CHECK(step_traffic(table(), DType::kBf16, 3, place(3)) ==
-        ShardTraffic{norm, {9, 3 * kPadded * 4}, {7, (3 * (256 + 128) + 128) / 4 * 2}});
+        ShardTraffic{{}, norm, {9, 3 * kPadded * 4}, {7, (3 * (256 + 128) + 128) / 4 * 2}});
   CHECK(start_traffic(table(), DType::kBf16, place(3)) == Traffic{});
+  // Own sums go over the copies once.
+  ZeroPlace hybrid = place(2);
+  hybrid.copies = 2;
+  CHECK(step_traffic(table(), DType::kBf16, 3, hybrid).copies == Traffic{3, kPadded / 4 * 4});
   CHECK(start_traffic(table(), DType::kBf16, place(0)) == Traffic{});
   CHECK(start_traffic(table(), DType::kBf16, place(1)) == Traffic{3, kPadded / 4 * 2});
 }

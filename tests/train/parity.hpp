@@ -21,6 +21,7 @@ struct Layout {
   int tp = 1;
   bool shard_sequence = false;
   int zero = 0;
+  int dp_shard = 0;  // 0 = all
   int ranks() const { return dp * tp; }
 };
 
@@ -33,11 +34,13 @@ struct Outcome {
 // Ten steps of sixteen sequences.
 inline Outcome train(const Layout& layout, std::vector<std::string> overrides) {
   const TempDir dir;
-  overrides.push_back(fmt::format("parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}, zero_stage: {}}}",
-                                  layout.dp,
-                                  layout.tp,
-                                  layout.shard_sequence,
-                                  layout.zero));
+  overrides.push_back(
+      fmt::format("parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}, zero_stage: {}, dp_shard: {}}}",
+                  layout.dp,
+                  layout.tp,
+                  layout.shard_sequence,
+                  layout.zero,
+                  layout.dp_shard == 0 ? "auto" : std::to_string(layout.dp_shard)));
   overrides.push_back(fmt::format("batch.micro_batch_size={}", 16 / (layout.dp * layout.accumulation)));
   const JobResult result = run_job({.yaml = kTinyJob,
                                     .overrides = overrides,

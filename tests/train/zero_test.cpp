@@ -30,14 +30,16 @@ void check_stages(const std::vector<std::string>& overrides,
 }
 
 JobOptions job_on(const TempDir& dir, const Layout& layout, const std::string& compute = "fp64") {
-  return {
-      .yaml = kTinyJob,
-      .overrides = {fmt::format(
-                        "parallelism={{dp: {}, tp: {}, zero_stage: {}}}", layout.dp, layout.tp, layout.zero),
-                    "precision.compute=" + compute},
-      .processes = layout.ranks(),
-      .run_dir = dir.path(),
-      .resume_path = {}};
+  return {.yaml = kTinyJob,
+          .overrides = {fmt::format("parallelism={{dp: {}, tp: {}, zero_stage: {}, dp_shard: {}}}",
+                                    layout.dp,
+                                    layout.tp,
+                                    layout.zero,
+                                    layout.dp_shard == 0 ? "auto" : std::to_string(layout.dp_shard)),
+                        "precision.compute=" + compute},
+          .processes = layout.ranks(),
+          .run_dir = dir.path(),
+          .resume_path = {}};
 }
 
 // One step, a stop, and the rest on another layout.
@@ -87,6 +89,14 @@ TEST_CASE("zero: an odd number of layers, and one", "[train][ranks]") {
 
 TEST_CASE("zero: more ranks than rows, so that some own nothing of a parameter", "[train][ranks]") {
   check_stages({kAdamW, "model.vocab_size=5"}, {{.dp = 8, .accumulation = 2}}, 1e-10);
+}
+
+TEST_CASE("zero: hybrid shards are one run", "[train][ranks]") {
+  check_stages({kAdamW},
+               {{.dp = 4, .accumulation = 2, .dp_shard = 2},
+                {.dp = 4, .accumulation = 2, .tp = 2, .dp_shard = 2},
+                {.dp = 8, .accumulation = 1, .dp_shard = 4}},
+               1e-10);
 }
 
 TEST_CASE("zero: fp32 and bf16 are one run within their rounding", "[train][ranks]") {
@@ -182,7 +192,11 @@ TEST_CASE("zero: stop and resume on any stage and layout goes on with the same n
   for (const int stage : kStages) {
     if (stage == 0) continue;
     const Layout sharded{.dp = 2, .tp = 2, .zero = stage};
-    for (const Layout& other : {Layout{}, Layout{.dp = 4, .zero = 1}, Layout{.dp = 2}, Layout{.tp = 4}}) {
+    for (const Layout& other : {Layout{},
+                                Layout{.dp = 4, .zero = 1},
+                                Layout{.dp = 2},
+                                Layout{.tp = 4},
+                                Layout{.dp = 4, .zero = 2, .dp_shard = 2}}) {
       CAPTURE(stage, other.dp, other.tp, other.zero);
       CHECK(largest_difference(expected, changed_after_one_step(sharded, other), 3e-2) < 1e-10);
       CHECK(largest_difference(expected, changed_after_one_step(other, sharded), 3e-2) < 1e-10);

@@ -16,13 +16,20 @@ void check_totals(const ModelSpec& model, DType compute, const Layout& layout, c
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     CAPTURE(rank);
     const TensorPlace place{.rank = rank % layout.tp, .size = layout.tp};
-    const ZeroPlace zero{.stage = layout.zero, .rank = rank / layout.tp, .size = layout.dp};
+    const bool hybrid = layout.dp_shard != 0 && layout.zero > 0;
+    const int sharers = hybrid ? layout.dp_shard : layout.dp;
+    const ZeroPlace zero{.stage = layout.zero,
+                         .rank = rank / layout.tp % sharers,
+                         .size = sharers,
+                         .copies = layout.dp / sharers};
+    const std::string axis = hybrid ? "dp_shard" : "dp";
     CHECK(memory_of(outcome, rank) == static_memory(table, compute, OptimizerSpec{}, place, zero));
     const ShardTraffic step = step_traffic(table, compute, layout.accumulation, zero, place);
     const Traffic start = start_traffic(table, compute, zero, place);
-    CHECK(total_of(outcome, rank, "dp", "all_reduce") == times(kSteps, step.all_reduce));
-    CHECK(total_of(outcome, rank, "dp", "reduce_scatter") == times(kSteps, step.reduce_scatter));
-    CHECK(total_of(outcome, rank, "dp", "all_gather") == sum(start, times(kSteps, step.all_gather)));
+    CHECK(total_of(outcome, rank, axis, "all_reduce") == times(kSteps, step.all_reduce));
+    CHECK(total_of(outcome, rank, axis, "reduce_scatter") == times(kSteps, step.reduce_scatter));
+    CHECK(total_of(outcome, rank, axis, "all_gather") == sum(start, times(kSteps, step.all_gather)));
+    CHECK(total_of(outcome, rank, "dp_replicas", "all_reduce") == times(kSteps, step.copies));
   }
 }
 
@@ -38,7 +45,9 @@ TEST_CASE("zero: bytes sent and held are the closed forms of every stage", "[tra
     const DType compute = overrides[0].ends_with("bf16")   ? DType::kBf16
                           : overrides[0].ends_with("fp64") ? DType::kFp64
                                                            : DType::kFp32;
-    for (Layout layout : {Layout{.dp = 4, .accumulation = 2}, Layout{.dp = 2, .accumulation = 4, .tp = 2}})
+    for (Layout layout : {Layout{.dp = 4, .accumulation = 2},
+                          Layout{.dp = 2, .accumulation = 4, .tp = 2},
+                          Layout{.dp = 4, .accumulation = 2, .dp_shard = 2}})
       for (const int stage : {0, 1, 2, 3}) {
         layout.zero = stage;
         CAPTURE(overrides, layout.dp, layout.tp, stage);

@@ -9,8 +9,8 @@
 #include "llmtrain/comm/trace.hpp"
 #include "llmtrain/topology/mesh.hpp"
 
-// All communicators of one rank: world, one per axis of the mesh, the gradient group, and the ranks of a
-// tensor-parallel group that hold the same values.
+// All communicators of one rank: world, one per axis of the mesh, the gradient group and the parts of it that
+// share one copy of sharded state, and the ranks of a tensor-parallel group that hold the same values.
 //
 // They are created in one fixed order on all ranks; groups of one are solo. shutdown() ends them in
 // reverse order, also while a peer is missing; the destructor calls it if nobody did. Used by one thread.
@@ -23,7 +23,8 @@ class ShmRegion;
 struct MeshCommsOptions {
   MeshShape shape;
   int global_rank = 0;
-  int tensor_replicas = 1;            // neighbours in a tp group that share a key/value head; divides tp
+  int tensor_replicas = 1;  // neighbours in a tp group that share a key/value head; divides tp
+  int shard_size = 0;       // neighbours in the gradient group that share state; divides it; 0 = all
   std::shared_ptr<ShmRegion> region;  // of shape.world_size() ranks; may be null for one rank
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // of one wait
   bool check_calls = false;  // compare operation and shape of every collective over the group
@@ -43,6 +44,11 @@ class MeshComms {
   // dp x sp: gradients are summed over it. It is the dp group itself when sp is 1, and the sp group when dp
   // is 1.
   Communicator& gradient() { return *gradient_; }
+  // The part of the gradient group that shares one copy of what is sharded; the group itself when that is
+  // all.
+  Communicator& shards() { return *shards_; }
+  // The ranks of the gradient group with the same part of such a copy; alone when there is one copy.
+  Communicator& shard_replicas() { return *shard_replicas_; }
   // The part of the tp group that holds the same key/value head; alone when there are heads for all.
   Communicator& tensor_replicas() { return *tensor_replicas_; }
 
@@ -64,6 +70,9 @@ class MeshComms {
   std::array<std::unique_ptr<Communicator>, kAxes.size()> axes_;
   std::unique_ptr<Communicator> own_gradient_;  // only when dp and sp both cut
   Communicator* gradient_ = nullptr;
+  std::unique_ptr<Communicator> own_shards_;  // only when there are several copies
+  Communicator* shards_ = nullptr;
+  std::unique_ptr<Communicator> shard_replicas_;
   std::unique_ptr<Communicator> tensor_replicas_;
 };
 

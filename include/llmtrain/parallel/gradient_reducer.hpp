@@ -14,13 +14,15 @@
 // - once a step, in place, and every rank gets the whole sum;
 // - once a step, in place, and a rank gets the sum of its own part;
 // - after every micro-batch, in a lane that the next segment takes over, and a rank adds up its own part.
-// It calls no model and no optimizer.
+// Where several groups of ranks hold a copy of sharded state each, own parts are then summed over the copies,
+// once a step. It calls no model and no optimizer.
 namespace llmtrain {
 
 class GradientReducer {
  public:
-  // `group` is what `parameters` are sharded over, if they are. Both outlive the reducer.
-  GradientReducer(FlatParameters& parameters, Communicator& group);
+  // `group`: all ranks that gradients are summed over, or those that share one copy of sharded state; then
+  // `copies` are the ranks that own the same part. All outlive the reducer.
+  GradientReducer(FlatParameters& parameters, Communicator& group, Communicator& copies);
 
   // Whether a segment is ready after each micro-batch, or after the last one of a step only.
   bool reduces_every_pass() const { return parameters_.zero().shards_gradients(); }
@@ -36,9 +38,11 @@ class GradientReducer {
 
  private:
   void settle(SegmentIndex segment);
+  void sum_over_copies();
 
   FlatParameters& parameters_;
   Communicator& group_;
+  Communicator& copies_;
   std::vector<std::unique_ptr<Pending>> pending_;  // by segment; null = nothing under way
   std::vector<bool> announced_;                    // by segment, in this step
 };

@@ -9,7 +9,8 @@
 // Where parameters lie in the flat buffers of their segments, and which part of a buffer a rank owns: pure
 // arithmetic on the placement table.
 //
-// Model state may be spread over the gradient group (dp x sp): every rank then owns one contiguous range of
+// Model state may be spread over the gradient group (dp x sp), or over each of several equal parts of it that
+// then hold a copy: every rank owns one contiguous range of
 // each segment's buffer, all of one size and on 64-byte boundaries, for which buffers are padded. What else
 // is cut grows with the stage. It knows no memory and no process.
 namespace llmtrain {
@@ -17,11 +18,12 @@ namespace llmtrain {
 // Elements from one parameter to the next: 64 bytes of bf16, so that offsets agree in buffers of every type.
 inline constexpr std::int64_t kFlatAlignment = 32;
 
-// Where a rank stands in its gradient group, and how much of the model's state is spread over that group.
+// Where a rank stands among the ranks that share one copy of the model's state, and what of it they share.
 struct ZeroPlace {
   int stage = 0;  // 0: nothing is spread; 1: masters and moments; 2: gradients too; 3: and weights
   int rank = 0;
   int size = 1;
+  int copies = 1;  // in the gradient group
 
   bool shards_optimizer() const { return stage >= 1; }
   bool shards_gradients() const { return stage >= 2; }

@@ -13,7 +13,10 @@
 // whole buffer. It knows no time and no overlap. Nothing for one rank.
 namespace llmtrain {
 
+// Over the ranks that share one copy of what is sharded, but for `copies`: over those with the same part of
+// each.
 struct ShardTraffic {
+  Traffic copies{};  // all_reduce
   Traffic all_reduce{};
   Traffic reduce_scatter{};
   Traffic all_gather{};

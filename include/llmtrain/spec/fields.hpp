@@ -141,6 +141,12 @@ void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
      "gradients too, 3 and weights; FULL_SHARD and other names of FSDP and Megatron are read as well",
      between(0, 3)},
     s.zero_stage);
+  v({"dp_shard",
+     "data parallel ranks that share one copy of what zero_stage spreads, e.g. those of a node (hybrid "
+     "sharding); "
+     "`auto` = all",
+     between(1, kMaxCount)},
+    s.dp_shard);
 }
 
 void visit_fields(FieldsOf<BatchSpec> auto& s, auto&& v) {

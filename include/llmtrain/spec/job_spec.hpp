@@ -89,6 +89,7 @@ struct ParallelismSpec {
   int sp = 1;
   bool tp_shard_sequence = false;
   int zero_stage = 0;  // what dp ranks share: 1 = optimizer state, 2 = gradients too, 3 = and weights
+  std::optional<int> dp_shard;  // dp ranks that share one copy; auto: all of them
 };
 
 struct BatchSpec {

@@ -49,7 +49,7 @@ class Checkpointer {
   FlatParameters& parameters_;
   Optimizer& optimizer_;
   Communicator& world_;
-  Communicator& replicas_;  // data-parallel: ranks that own the same boxes, unless state is sharded
+  Communicator& replicas_;  // data-parallel: the ranks that own the same boxes
   std::vector<ExtraFile> extra_files_;
   std::vector<NamedTensor> tensors_;
   std::string checkpoints_dir_;

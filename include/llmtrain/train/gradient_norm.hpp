@@ -14,8 +14,8 @@ namespace llmtrain {
 // what it owns.
 class GradientNorm {
  public:
-  // All outlive this.
-  GradientNorm(const FlatParameters& parameters, Communicator& tensor, Communicator& gradient);
+  // `shards`: the ranks that share one copy of sharded state. All outlive this.
+  GradientNorm(const FlatParameters& parameters, Communicator& tensor, Communicator& shards);
 
   // Collective over the groups whose ranks count different elements, after gradients are reduced. Every rank
   // returns the same bits.
