@@ -95,6 +95,9 @@ class CheckedCommunicator final : public Communicator {
   }
   void send(const at::Tensor& tensor, int to) override { inner_->send(tensor, to); }
   void recv(at::Tensor& tensor, int from) override { inner_->recv(tensor, from); }
+  std::unique_ptr<Pending> send_recv_async(const at::Tensor& out, int to, at::Tensor& in, int from) override {
+    return inner_->send_recv_async(out, to, in, from);
+  }
   void barrier() override {
     compare(signature_of(kBarrier, 0, nullptr));
     inner_->barrier();

@@ -95,6 +95,14 @@ class ShmCommunicator final : public Communicator {
       return shm_recv(*group, tensor.data_ptr(), tensor.nbytes(), from);
     });
   }
+  std::unique_ptr<Pending> send_recv_async(const at::Tensor& out, int to, at::Tensor& in, int from) override {
+    check_tensor(out);
+    check_tensor(in);
+    last_ = engine_->submit([group = group_, out, to, in, from] {
+      return shm_send_recv(*group, out.data_ptr(), out.nbytes(), to, in.data_ptr(), in.nbytes(), from);
+    });
+    return std::make_unique<ShmPending>(group_, last_);
+  }
   void barrier() override {
     run([group = group_] { return shm_barrier(*group); });
   }

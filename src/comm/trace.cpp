@@ -119,6 +119,10 @@ class TracedCommunicator final : public Communicator {
   void recv(at::Tensor& tensor, int from) override {
     traced("recv", tensor, [&] { inner_->recv(tensor, from); });
   }
+  std::unique_ptr<Pending> send_recv_async(const at::Tensor& out, int to, at::Tensor& in, int from) override {
+    const CommTrace::Call call = trace_->begin(name(), "send_recv", bytes(out));
+    return std::make_unique<TracedPending>(inner_->send_recv_async(out, to, in, from), trace_, call);
+  }
   void barrier() override {
     traced("barrier", at::Tensor(), [&] { inner_->barrier(); });
   }

@@ -3,6 +3,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include "llmtrain/comm/backends.hpp"
@@ -101,6 +102,23 @@ void check_async(Communicator& group) {
   }
 }
 
+// Blocks that travel once around, one in flight while collectives of the same group wait their turn.
+void check_ring(Communicator& group) {
+  const int size = group.size();
+  const int next = (group.rank() + 1) % size;
+  const int previous = (group.rank() + size - 1) % size;
+  at::Tensor block = ramp(70'001, group.rank(), at::kDouble);  // [n]
+  for (int step = 0; step < size; ++step) {
+    at::Tensor arrived = at::zeros_like(block);  // [n]
+    const auto pending = group.send_recv_async(block, next, arrived, previous);
+    at::Tensor one = at::full({1}, 1, at::kLong);  // [1]
+    group.all_reduce(one, ReduceOp::kSum);
+    pending->wait();
+    block = arrived;
+    require_equal(block, ramp(70'001, (group.rank() + size - step - 1) % size, at::kDouble), "ring");
+  }
+}
+
 void check_contract(Communicator& group) {
   for (const at::ScalarType type : kTypes) {
     for (const std::int64_t n : {0, 1, 1000, 100'003}) {
@@ -109,6 +127,7 @@ void check_contract(Communicator& group) {
     }
   }
   check_async(group);
+  check_ring(group);
   group.barrier();
 }
 

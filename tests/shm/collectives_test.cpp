@@ -243,6 +243,27 @@ TEST_CASE("shm send and recv: messages of any size keep their order, in both dir
   });
 }
 
+TEST_CASE("shm send_recv: a whole ring passes messages of any size on at once", "[shm]") {
+  const int ranks = GENERATE(2, 3, 5);
+  const std::vector<std::size_t> sizes = {0, 1, kLaneBytes, 3 * kLaneBytes + 1, 1'000'003};
+  spawn_ranks(ranks, [&](int rank, const auto& region) {
+    ShmGroup group = world(region, rank);
+    const int next = (rank + 1) % ranks;
+    const int previous = (rank + ranks - 1) % ranks;
+    for (std::size_t n = 0; n < sizes.size(); ++n) {
+      // Neighbours send different sizes too: what a rank receives may be longer than what it sends.
+      const auto size_of = [&](int sender) {
+        return sizes[(n + static_cast<std::size_t>(sender)) % sizes.size()];
+      };
+      const std::vector<std::uint8_t> out(size_of(rank), static_cast<std::uint8_t>(16 * rank + 1));
+      std::vector<std::uint8_t> in(size_of(previous));
+      ok(shm_send_recv(group, out.data(), out.size(), next, in.data(), in.size(), previous));
+      require(in == std::vector<std::uint8_t>(in.size(), static_cast<std::uint8_t>(16 * previous + 1)),
+              "message");
+    }
+  });
+}
+
 TEST_CASE("shm groups: subgroups of several slots work at the same time", "[shm]") {
   // A 2 x 2 x 2 mesh; each rank is in a pair along every axis, and in the world.
   spawn_ranks(8, [&](int rank, const auto& region) {

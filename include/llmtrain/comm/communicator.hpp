@@ -12,7 +12,7 @@
 
 // How ranks exchange tensors: one ordered group of ranks, a few verbs, tensors in and out.
 //
-// Every verb is collective over the group (send and recv over two of its ranks) and must be called by
+// Every verb is collective over the group (messages over two of its ranks) and must be called by
 // all its ranks in the same order. A group of one is the identity. Tensors are contiguous; the result
 // is in place or in `out`. Failures throw CommError. Not thread-safe; one owner.
 namespace llmtrain {
@@ -58,6 +58,11 @@ class Communicator {
   virtual void broadcast(at::Tensor& inout, int root) = 0;
   virtual void send(const at::Tensor& tensor, int to) = 0;
   virtual void recv(at::Tensor& tensor, int from) = 0;
+  // Sends `out` to one rank while `in` comes from another; all ranks of a ring may call it together.
+  virtual std::unique_ptr<Pending> send_recv_async(const at::Tensor& out,
+                                                   int to,
+                                                   at::Tensor& in,
+                                                   int from) = 0;
   virtual void barrier() = 0;
 };
 

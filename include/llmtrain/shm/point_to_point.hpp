@@ -12,5 +12,13 @@ namespace llmtrain {
 
 Status shm_send(ShmGroup& group, const void* data, std::size_t bytes, int to);
 Status shm_recv(ShmGroup& group, void* data, std::size_t bytes, int from);
+// Both at once, piece by piece: ranks of a ring may all call it together, whatever the sizes.
+Status shm_send_recv(ShmGroup& group,
+                     const void* out,
+                     std::size_t out_bytes,
+                     int to,
+                     void* in,
+                     std::size_t in_bytes,
+                     int from);
 
 }  // namespace llmtrain
