@@ -82,11 +82,15 @@ struct DataSpec {
   int prefetch = 4;             // batches kept ready by the prefetch thread
 };
 
+// How the ranks that share a sequence share its attention.
+enum class SequenceMethod { kRing, kUlysses, kAllGather };
+
 struct ParallelismSpec {
   int tp = 1;
   int pp = 1;
   std::optional<int> dp;  // auto: whatever is left of the world
   int sp = 1;
+  SequenceMethod sp_method = SequenceMethod::kRing;
   bool tp_shard_sequence = false;
   int zero_stage = 0;  // what dp ranks share: 1 = optimizer state, 2 = gradients too, 3 = and weights
   std::optional<int> dp_shard;  // dp ranks that share one copy; auto: all of them
