@@ -77,6 +77,13 @@ AttentionResult attention(
   return {.out = as_rows(out), .lse = lse};
 }
 
+void merge_attention(const AttentionResult& whole, const AttentionResult& part) {
+  const at::Tensor lse = whole.lse.logaddexp(part.lse);  // [b, n, s]
+  whole.out.mul_(whole.lse.sub(lse).exp_().unsqueeze(3))
+      .addcmul_(part.out.to(whole.out.scalar_type()), part.lse.sub(lse).exp_().unsqueeze(3));  // [b, n, s, d]
+  whole.lse.copy_(lse);
+}
+
 AttentionGradients attention_backward(const at::Tensor& d_out,
                                       const at::Tensor& q,
                                       const at::Tensor& k,

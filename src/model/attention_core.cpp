@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "llmtrain/model/attention.hpp"
+#include "llmtrain/model/sequence_attention.hpp"
 #include "llmtrain/tensor/gradient_node.hpp"
 
 #include "block.hpp"
@@ -11,13 +11,7 @@
 namespace llmtrain {
 namespace {
 
-struct Views {
-  at::Tensor q;  // [b, n, s, d]
-  at::Tensor k;  // [b, k, s, d]
-  at::Tensor v;  // [b, k, s, d]
-};
-
-Views split_heads(const at::Tensor& qkv, const BlockWeights& w, const SequenceLayout& layout) {
+QueryKeyValue split_heads(const at::Tensor& qkv, const BlockWeights& w, const SequenceLayout& layout) {
   const at::Tensor heads =
       qkv.view({layout.batch, layout.length, w.heads + 2 * w.kv_heads, w.head_dim}).transpose(1, 2);
   return {.q = heads.narrow(1, 0, w.heads),
@@ -38,7 +32,7 @@ void rotate_rows(const at::Tensor& qkv,
     const auto& kernels = row_kernels<T>();
     for_rows(qkv.size(0), width, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        const std::int64_t at = (layout.first_position + row % layout.length) * pairs;
+        const std::int64_t at = layout.position_of(row) * pairs;
         kernels.rotate(pointer<T>(qkv) + row * width,
                        w.heads + w.kv_heads,
                        w.head_dim,
@@ -124,12 +118,17 @@ at::Tensor rows_of(const at::Tensor& heads) {
   return heads.transpose(1, 2).reshape({heads.size(0) * heads.size(2), heads.size(1) * heads.size(3)});
 }
 
-// Appends to the cache and widens k and v to everything seen so far.
-void extend_with_cache(Views& views, KvCache::Layer& cache, const SequenceLayout& layout) {
-  cache.keys.narrow(2, layout.first_position, layout.length).copy_(views.k);
-  cache.values.narrow(2, layout.first_position, layout.length).copy_(views.v);
-  views.k = cache.keys.narrow(2, 0, layout.first_position + layout.length);    // [b, k, u, d]
-  views.v = cache.values.narrow(2, 0, layout.first_position + layout.length);  // [b, k, u, d]
+// Appends to the cache and attends over everything seen so far. [b, n, s, d]
+at::Tensor attend_cached(const QueryKeyValue& views,
+                         double scale,
+                         KvCache::Layer& cache,
+                         const SequenceLayout& layout) {
+  const std::int64_t seen = layout.position_of(0);
+  cache.keys.narrow(2, seen, layout.length).copy_(views.k);
+  cache.values.narrow(2, seen, layout.length).copy_(views.v);
+  const at::Tensor keys = cache.keys.narrow(2, 0, seen + layout.length);      // [b, k, u, d]
+  const at::Tensor values = cache.values.narrow(2, 0, seen + layout.length);  // [b, k, u, d]
+  return attention(views.q, keys, values, true, scale).out;
 }
 
 }  // namespace
@@ -138,31 +137,33 @@ at::Tensor attention_core(const at::Tensor& qkv,
                           const BlockWeights& w,
                           const SequenceLayout& layout,
                           const RopeTables& rope,
+                          const SequenceGroup& group,
                           KvCache::Layer* cache) {
-  const at::Tensor raw = qkv.detach();  // [b s, (n + 2k) d]
-  at::Tensor rotated = raw;             // [b s, (n + 2k) d]
-  at::Tensor rstd;                      // [b s, n + k]
+  at::Tensor rotated = qkv.detach();  // [b s, (n + 2k) d]
+  at::Tensor raw;                     // [b s, (n + 2k) d] with qk-norm: what it was computed from
+  at::Tensor rstd;                    // [b s, n + k]
   if (w.q_norm.defined()) {
+    raw = rotated;
     rotated = empty_host(raw.sizes(), dtype_of(raw.scalar_type()));
     rstd = norm_heads(raw, w, rotated);
   }
   rotate_rows(rotated, w, layout, rope, 1);
-  Views views = split_heads(rotated, w, layout);
-  if (cache) extend_with_cache(views, *cache, layout);
-
+  const QueryKeyValue views = split_heads(rotated, w, layout);
   const double scale = 1.0 / std::sqrt(static_cast<double>(w.head_dim));
-  const AttentionResult result = attention(views.q, views.k, views.v, true, scale);
-  at::Tensor out = rows_of(result.out).detach();  // [b s, n d]
+  if (cache) return rows_of(attend_cached(views, scale, *cache, layout));  // [b s, n d]
+
+  const Attended attended = causal_attention(views, scale, group);
+  at::Tensor out = rows_of(attended.out).detach();  // [b s, n d]
   if (!wants_gradient({qkv})) return out;
 
-  attach_backward(out, {qkv}, "Attention", [=, &w, &rope](const at::Tensor& dy) {
+  attach_backward(out, {qkv}, "Attention", [=, back = attended.backward, &w, &rope](const at::Tensor& dy) {
     const at::Tensor d_out = dy.contiguous()
                                  .view({layout.batch, layout.length, w.heads, w.head_dim})
                                  .transpose(1, 2);  // [b, n, s, d]
-    const AttentionGradients grads =
-        attention_backward(d_out, views.q, views.k, views.v, result, true, scale);
-    at::Tensor d_qkv = empty_host(raw.sizes(), dtype_of(raw.scalar_type()));  // [b s, (n + 2k) d]
-    const Views to = split_heads(d_qkv, w, layout);
+    const AttentionGradients grads = back(d_out);
+    at::Tensor d_qkv = empty_host({dy.size(0), (w.heads + 2 * w.kv_heads) * w.head_dim},
+                                  dtype_of(dy.scalar_type()));  // [b s, (n + 2k) d]
+    const QueryKeyValue to = split_heads(d_qkv, w, layout);
     to.q.copy_(grads.dq);
     to.k.copy_(grads.dk);
     to.v.copy_(grads.dv);

@@ -30,9 +30,9 @@ at::Tensor block(const at::Tensor& x,
                  const GradientContext& context,
                  KvCache::Layer* cache) {
   const at::Tensor qkv = column_linear(norm(x, w.attention_norm), w.qkv, context);  // [b s, (n + 2k) d]
-  const at::Tensor heads = attention_core(qkv, w, layout, rope, cache);             // [b s, n d]
-  const at::Tensor middle = row_linear(heads, w.out, context, x);                   // [b s, h]
-  return mlp(norm(middle, w.mlp_norm), w.mlp, context, middle);                     // [b s, h]
+  const at::Tensor heads = attention_core(qkv, w, layout, rope, context.sequence, cache);  // [b s, n d]
+  const at::Tensor middle = row_linear(heads, w.out, context, x);                          // [b s, h]
+  return mlp(norm(middle, w.mlp_norm), w.mlp, context, middle);                            // [b s, h]
 }
 
 }  // namespace llmtrain

@@ -2,6 +2,7 @@
 
 #include "llmtrain/model/kv_cache.hpp"
 #include "llmtrain/model/rope.hpp"
+#include "llmtrain/placement/sequence_cut.hpp"
 
 #include "linear.hpp"
 #include "mlp.hpp"
@@ -30,11 +31,18 @@ BlockWeights block_weights(const FlatParameters& params, const ModelSpec& model,
 // How the rows of a block's input are sequences, and where they stand.
 struct SequenceLayout {
   std::int64_t batch = 0;
-  std::int64_t length = 0;
-  std::int64_t first_position = 0;  // of the first row of every sequence
+  std::int64_t length = 0;       // rows of one sequence here
+  std::vector<TokenRun> runs{};  // where they stand in the whole sequence; `length` tokens in all
+
+  std::int64_t position_of(std::int64_t row) const {
+    std::int64_t token = row % length;
+    std::size_t run = 0;
+    for (; token >= runs[run].count; ++run) token -= runs[run].count;
+    return runs[run].first + token;
+  }
 };
 
-// x [b s, h] -> [b s, h]. With a cache layer, keys and values are added to it at first_position and
+// x [b s, h] -> [b s, h]. With a cache layer, keys and values are added to it behind what it has and
 // attention runs over everything cached; no gradient then.
 at::Tensor block(const at::Tensor& x,
                  const BlockWeights& w,
@@ -49,6 +57,7 @@ at::Tensor attention_core(const at::Tensor& qkv,
                           const BlockWeights& w,
                           const SequenceLayout& layout,
                           const RopeTables& rope,
+                          const SequenceGroup& group,
                           KvCache::Layer* cache);
 
 }  // namespace llmtrain

@@ -46,8 +46,12 @@ at::Tensor embed(const at::Tensor& tokens,
   check_tokens(ids, w.vocabulary.total);
   at::Tensor x = look_up(ids, w);  // [b s, h]
   if (w.positions.defined() && region.rank() == 0) {
-    const at::Tensor rows = w.positions.weight.narrow(0, layout.first_position, layout.length);  // [s, h]
-    x.view({layout.batch, layout.length, -1}).add_(rows);                                        // [b, s, h]
+    std::int64_t row = 0;
+    for (const TokenRun& run : layout.runs) {
+      const at::Tensor positions = w.positions.weight.narrow(0, run.first, run.count);      // [run, h]
+      x.view({layout.batch, layout.length, -1}).narrow(1, row, run.count).add_(positions);  // [b, run, h]
+      row += run.count;
+    }
   }
   return region.summed(x);  // [b s, h]
 }
@@ -71,9 +75,9 @@ void embed_backward(const at::Tensor& tokens,
         kernels.add_rows(pointer<T>(grads) + row * h, table + own * h, 1, h, h);
     if (!w.positions.defined()) return;
     for_rows(layout.length, h, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t position = begin; position < end; ++position)
-        kernels.add_rows(pointer<T>(grads) + position * h,
-                         pointer<Acc<T>>(w.positions.grad) + (layout.first_position + position) * h,
+      for (std::int64_t row = begin; row < end; ++row)
+        kernels.add_rows(pointer<T>(grads) + row * h,
+                         pointer<Acc<T>>(w.positions.grad) + layout.position_of(row) * h,
                          layout.batch,
                          h,
                          layout.length * h);

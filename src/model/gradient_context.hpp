@@ -1,5 +1,6 @@
 #pragma once
 
+#include "llmtrain/model/sequence_attention.hpp"
 #include "llmtrain/model/transformer.hpp"
 
 #include "tensor_region.hpp"
@@ -9,6 +10,7 @@ namespace llmtrain {
 
 struct GradientContext {
   TensorRegion region;
+  SequenceGroup sequence;
   WeightGradientRunner runner;  // empty: at once
 
   void run(std::function<void()> weight_gradient) const {

@@ -16,8 +16,8 @@
 #include "embedding.hpp"
 #include "head.hpp"
 
-// Shapes: b sequences of s tokens, h width. Where the sequence is sharded, b s is this rank's part of it
-// between segments.
+// Shapes: b sequences of s tokens, h width. Where sequences are cut over an sp group, s counts this rank's;
+// where the sequence is sharded over tp, b s is this rank's part between segments.
 namespace llmtrain {
 namespace {
 
@@ -54,7 +54,9 @@ struct Transformer::Impl {
         chunk(options.loss_chunk_tokens > 0 ? options.loss_chunk_tokens
                                             : default_chunk(spec, compute, parameters.place().size)),
         max_positions(options.max_positions),
-        context{.region = TensorRegion(options.tensor_group, options.shard_sequence), .runner = {}},
+        context{.region = TensorRegion(options.tensor_group, options.shard_sequence),
+                .sequence = SequenceGroup(options.sequence_group, options.sp_method),
+                .runner = {}},
         weights(options.weights),
         gradients(options.gradients),
         embedding(embedding_weights(parameters)),
@@ -83,18 +85,32 @@ struct Transformer::Impl {
     if (gradients != nullptr) gradients->prepare(segment);
   }
 
-  SequenceLayout layout_of(const at::Tensor& tokens, std::int64_t first_position) const {
-    LLMTRAIN_CHECK(tokens.dim() == 2 && tokens.scalar_type() == at::kLong, "tokens must be [b, s] int64");
-    LLMTRAIN_CHECK(first_position + tokens.size(1) <= max_positions,
-                   "positions {} to {} of {}",
-                   first_position,
-                   first_position + tokens.size(1),
-                   max_positions);
+  // Of whole sequences, or of this rank's tokens of each.
+  SequenceLayout layout_of(const at::Tensor& tokens) const {
+    LLMTRAIN_CHECK(tokens.dim() == 2, "tokens must be [b, s]");
+    return checked_layout(tokens, context.sequence.cut(tokens.size(1)).runs());
+  }
+
+  SequenceLayout layout_behind(const KvCache& cache, const at::Tensor& tokens) const {
+    LLMTRAIN_CHECK(context.sequence.is_alone(), "a cache of sequences that are cut over ranks");
+    LLMTRAIN_CHECK(tokens.dim() == 2, "tokens must be [b, s]");
+    LLMTRAIN_CHECK(cache.length() + tokens.size(1) <= cache.capacity(),
+                   "{} cached tokens and {} more in {} places",
+                   cache.length(),
+                   tokens.size(1),
+                   cache.capacity());
+    return checked_layout(tokens, {{.first = cache.length(), .count = tokens.size(1)}});
+  }
+
+  SequenceLayout checked_layout(const at::Tensor& tokens, std::vector<TokenRun> runs) const {
+    LLMTRAIN_CHECK(tokens.scalar_type() == at::kLong, "tokens must be int64");
+    const std::int64_t end = runs.back().first + runs.back().count;
+    LLMTRAIN_CHECK(end <= max_positions, "positions to {} of {}", end, max_positions);
     LLMTRAIN_CHECK(tokens.numel() % context.region.row_parts() == 0,
                    "{} tokens over {} ranks",
                    tokens.numel(),
                    context.region.row_parts());
-    return {.batch = tokens.size(0), .length = tokens.size(1), .first_position = first_position};
+    return {.batch = tokens.size(0), .length = tokens.size(1), .runs = std::move(runs)};
   }
 
   // Final hidden state, normed, without a graph; the head stays acquired. [b s, h]
@@ -131,7 +147,7 @@ Transformer::Transformer(Transformer&&) noexcept = default;
 LossSums Transformer::forward(const MicroBatch& batch, double gradient_seed) {
   Impl& m = *impl_;
   const at::AutoGradMode graph(true);
-  KeptPass pass{.tokens = batch.tokens, .layout = m.layout_of(batch.tokens, 0)};
+  KeptPass pass{.tokens = batch.tokens, .layout = m.layout_of(batch.tokens)};
   m.acquire(0, PassDirection::kForward);
   at::Tensor x = embed(batch.tokens, m.embedding, pass.layout, m.context.region);  // [b s, h]
   for (const BlockWeights& weights : m.blocks) {
@@ -189,7 +205,7 @@ void Transformer::discard_kept() {
 
 LossSums Transformer::evaluate(const MicroBatch& batch) {
   const at::AutoGradMode no_graph(false);
-  const SequenceLayout layout = impl_->layout_of(batch.tokens, 0);
+  const SequenceLayout layout = impl_->layout_of(batch.tokens);
   const at::Tensor hidden = impl_->hidden_without_graph(batch.tokens, layout, nullptr);  // [b s, h]
   return head_loss(hidden,
                    batch.labels.contiguous().view({-1}),
@@ -201,19 +217,14 @@ LossSums Transformer::evaluate(const MicroBatch& batch) {
 
 at::Tensor Transformer::logits(const at::Tensor& tokens) {
   const at::AutoGradMode no_graph(false);
-  const SequenceLayout layout = impl_->layout_of(tokens, 0);
+  const SequenceLayout layout = impl_->layout_of(tokens);
   const at::Tensor hidden = impl_->hidden_without_graph(tokens, layout, nullptr);   // [b s, h]
   return head_logits(hidden, impl_->head).view({layout.batch, layout.length, -1});  // [b, s, vocab]
 }
 
 at::Tensor Transformer::logits(const at::Tensor& tokens, KvCache& cache) {
   const at::AutoGradMode no_graph(false);
-  LLMTRAIN_CHECK(cache.length() + tokens.size(1) <= cache.capacity(),
-                 "{} cached tokens and {} more in {} places",
-                 cache.length(),
-                 tokens.size(1),
-                 cache.capacity());
-  const SequenceLayout layout = impl_->layout_of(tokens, cache.length());
+  const SequenceLayout layout = impl_->layout_behind(cache, tokens);
   const at::Tensor hidden = impl_->hidden_without_graph(tokens, layout, &cache);  // [b n, h]
   cache.advance(tokens.size(1));
   return head_logits(hidden, impl_->head).view({layout.batch, layout.length, -1});  // [b, n, vocab]

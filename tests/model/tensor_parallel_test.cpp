@@ -1,14 +1,10 @@
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <mutex>
-
-#include <fmt/format.h>
 
 #include "llmtrain/comm/mesh_comms.hpp"
 #include "llmtrain/parallel/replica_gradients.hpp"
 
-#include "tests/model/model_fixture.hpp"
+#include "tests/model/model_numbers.hpp"
 #include "tests/model/tiny_models.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/spawn_ranks.hpp"
@@ -22,56 +18,9 @@ namespace {
 
 constexpr std::int64_t kChunk = 5;  // of 24 tokens: chunks that do not divide
 
-struct Numbers {
-  double loss = 0;
-  double evaluated = 0;
-  std::int64_t tokens = 0;
-  std::map<std::string, std::vector<double>> grads;  // global
-};
-
-std::vector<double> to_doubles(const at::Tensor& tensor) {
-  const at::Tensor wide = tensor.to(at::kDouble).contiguous();
-  return {wide.data_ptr<double>(), wide.data_ptr<double>() + wide.numel()};
-}
-
-// Two micro-batches, so that sums over micro-batches are part of it.
-Numbers compute(FlatParameters& params, Transformer& model, const ModelSpec& spec) {
-  Numbers numbers;
-  for (const std::uint64_t seed : {7, 8}) {
-    const LossSums sums = model.forward(random_batch(2, 12, spec.vocab_size, seed), 0.25);
-    model.backward();
-    numbers.loss += sums.loss;
-    numbers.tokens += sums.tokens;
-  }
-  numbers.evaluated = model.evaluate(random_batch(1, 8, spec.vocab_size, 9)).loss;
-  for (int s = 0; s < params.num_segments(); ++s)
-    for (const ParamSlice& slice : params.segment(s).slices)
-      numbers.grads[slice.spec->name] = to_doubles(slice.grad);
-  return numbers;
-}
-
 Numbers alone(const ModelSpec& spec, DType compute_type) {
   TestModel model(spec, compute_type, kChunk);
-  return compute(model.params, model.transformer, spec);
-}
-
-// How far a rank's numbers are from those of one rank alone; elements where it holds the shard.
-double difference(const Numbers& reference, const Numbers& own, const FlatParameters& params) {
-  double largest = 0;
-  for (const auto& [name, grad] : reference.grads)
-    for (const double value : grad) largest = std::max(largest, std::abs(value));
-  double worst = std::max(std::abs(own.loss - reference.loss) / reference.loss,
-                          std::abs(own.evaluated - reference.evaluated) / reference.evaluated);
-  for (int s = 0; s < params.num_segments(); ++s)
-    for (const ParamSlice& slice : params.segment(s).slices) {
-      const std::vector<double>& whole = reference.grads.at(slice.spec->name);
-      const std::vector<double>& part = own.grads.at(slice.spec->name);
-      for (std::size_t i = 0; i < part.size(); ++i) {
-        const auto index = static_cast<std::size_t>(slice.shard.global_index(static_cast<std::int64_t>(i)));
-        worst = std::max(worst, std::abs(part[i] - whole[index]) / largest);
-      }
-    }
-  return worst;
+  return compute(model.params, model.transformer, random_batches(spec.vocab_size));
 }
 
 double difference_over_ranks(const ModelSpec& spec, DType compute_type, int tp, bool shard_sequence = false) {
@@ -96,12 +45,10 @@ double difference_over_ranks(const ModelSpec& spec, DType compute_type, int tp, 
                        .loss_chunk_tokens = kChunk,
                        .tensor_group = &group,
                        .shard_sequence = shard_sequence});
-    Numbers own = compute(params, model, spec);
+    Numbers own = compute(params, model, random_batches(spec.vocab_size));
     ReplicaGradients replicas(params, group, comms.tensor_replicas());
     for (int s = params.num_segments(); s-- > 0;) replicas.sum(s);
-    for (int s = 0; s < params.num_segments(); ++s)
-      for (const ParamSlice& slice : params.segment(s).slices)
-        own.grads[slice.spec->name] = to_doubles(slice.grad);
+    own.grads = gradients_of(params);
     require(own.tokens == reference.tokens, "labels are counted as on one rank");
     const std::lock_guard lock(mutex);
     worst = std::max(worst, difference(reference, own, params));

@@ -27,6 +27,10 @@ struct AttentionGradients {
 AttentionResult attention(
     const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal, double scale);
 
+// `whole` becomes attention over the keys of both, which must be different ones. It is written in place (its
+// tensors may be views); out is of the accumulation type.
+void merge_attention(const AttentionResult& whole, const AttentionResult& part);
+
 // With the whole (merged) out and lse, the gradients of one block of keys are its share of the sum.
 AttentionGradients attention_backward(const at::Tensor& d_out,
                                       const at::Tensor& q,

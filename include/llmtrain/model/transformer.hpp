@@ -14,7 +14,9 @@
 // nothing else that is ours. Weight gradients are *added* to the main gradients of FlatParameters in
 // fp32 (fp64 under fp64): sums over micro-batches are exact up to that rounding, also under bf16.
 // It allocates no parameters and updates none. Under tensor parallelism the ranks of a group compute the same
-// micro-batches together, each with its shards; they talk at the borders of each half of a block only.
+// micro-batches together, each with its shards; they talk at the borders of each half of a block only. Under
+// sequence parallelism a rank computes its own tokens of every sequence (placement/sequence_cut.hpp) and
+// talks inside attention only.
 namespace llmtrain {
 
 class Communicator;
@@ -22,6 +24,7 @@ class GradientReducer;
 class KvCache;
 class ParameterGather;
 
+// Sequences, or one rank's tokens of each where they are cut over an sp group.
 struct MicroBatch {
   at::Tensor tokens;  // [b, s] int64
   at::Tensor labels;  // [b, s] int64; what follows each token, -100 = not counted
@@ -47,10 +50,12 @@ using SegmentCallback = std::function<void(SegmentIndex)>;
 using WeightGradientRunner = std::function<void(std::function<void()>)>;
 
 struct TransformerOptions {
-  std::int64_t max_positions = 0;        // rows of the rope tables; the longest sequence
-  std::int64_t loss_chunk_tokens = 0;    // tokens whose logits exist at once; 0 = about 16 MiB of logits
-  Communicator* tensor_group = nullptr;  // the tp group that `params` is cut for; null or one rank = alone
-  bool shard_sequence = false;           // its ranks keep a part of the tokens each between regions
+  std::int64_t max_positions = 0;          // rows of the rope tables; the longest sequence
+  std::int64_t loss_chunk_tokens = 0;      // tokens whose logits exist at once; 0 = about 16 MiB of logits
+  Communicator* tensor_group = nullptr;    // the tp group that `params` is cut for; null or one rank = alone
+  bool shard_sequence = false;             // its ranks keep a part of the tokens each between regions
+  Communicator* sequence_group = nullptr;  // the sp group that sequences are cut over; null = they are whole
+  SequenceMethod sp_method = SequenceMethod::kRing;
   ParameterGather* weights = nullptr;    // makes the weights of a segment whole; null = they always are
   GradientReducer* gradients = nullptr;  // makes room for gradients of a segment; null = it is always there
 };
@@ -77,7 +82,7 @@ class Transformer {
   // Without gradients.
   LossSums evaluate(const MicroBatch& batch);
   at::Tensor logits(const at::Tensor& tokens);  // [b, s] -> [b, s, vocab] fp32 or fp64
-  // Tokens that follow those already in the cache; adds them to it.
+  // Tokens that follow those already in the cache; adds them to it. Not where sequences are cut.
   at::Tensor logits(const at::Tensor& tokens, KvCache& cache);  // [b, n] -> [b, n, vocab]
   KvCache make_cache(std::int64_t batch, std::int64_t capacity) const;
 
