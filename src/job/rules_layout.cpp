@@ -70,7 +70,7 @@ void check_layout(Rules& rules) {
   check_zero(rules);
   check_shard(rules);
   check_degree(rules, "parallelism.pp", p.pp, "pipeline parallelism");
-  check_degree(rules, "parallelism.sp", p.sp, "splitting a sequence over ranks");
+  check_sequence(rules);
   const LaunchSpec& launch = rules.spec.launch;
   if (launch.nodes != 1)
     rules.error(

@@ -39,17 +39,19 @@ void check_shard_sequence(Rules& rules) {
   const ParallelismSpec& p = rules.spec.parallelism;
   const std::int64_t seq_length = rules.spec.data.seq_length;
   if (!p.tp_shard_sequence ||
-      !rules.usable({"parallelism.tp_shard_sequence", "parallelism.tp", "data.seq_length"}))
+      !rules.usable({"parallelism.tp_shard_sequence", "parallelism.tp", "parallelism.sp", "data.seq_length"}))
     return;
+  const std::int64_t parts = std::int64_t{p.tp} * p.sp;
   if (p.tp == 1)
     rules.warning("parallelism.tp_shard_sequence", "has no effect: parallelism.tp is 1");
-  else if (seq_length % p.tp != 0)
+  else if (seq_length % parts != 0)
     rules.error("parallelism.tp_shard_sequence",
-                fmt::format("= true: parallelism.tp = {} does not divide data.seq_length = {}; allowed: a "
+                fmt::format("= true: parallelism.tp{} = {} does not divide data.seq_length = {}; allowed: a "
                             "data.seq_length of {}, or false",
-                            p.tp,
+                            p.sp > 1 ? " x parallelism.sp" : "",
+                            parts,
                             seq_length,
-                            round_up(seq_length, p.tp)));
+                            round_up(seq_length, parts)));
 }
 
 void check_cut(Rules& rules) {

@@ -19,6 +19,7 @@
 #include "llmtrain/parallel/parameter_gather.hpp"
 #include "llmtrain/parallel/replica_gradients.hpp"
 #include "llmtrain/placement/parameter_table.hpp"
+#include "llmtrain/placement/sequence_cut.hpp"
 #include "llmtrain/shm/region.hpp"
 #include "llmtrain/sizing/flops.hpp"
 #include "llmtrain/tensor/memory_pool.hpp"
@@ -97,6 +98,13 @@ std::unique_ptr<Optimizer> make_counted_optimizer(const OptimizerSpec& spec,
   return make_optimizer(spec, optimizer_slices(parameters));
 }
 
+// Ranks of an sp group read the same samples, and each computes its own tokens of them.
+SequenceCut token_cut(const RankContext& context) {
+  return sequence_cut(context.spec.parallelism,
+                      context.spec.data.seq_length,
+                      coord_of(context.plan.mesh, context.request.rank).sp);
+}
+
 BatchShape batch_shape(const RunPlan& plan, int rank) {
   return {.global_batch_size = plan.global_batch_size,
           .micro_batch_size = plan.micro_batch_size,
@@ -160,6 +168,8 @@ Rank::Parts::Parts(RankContext& rank_context)
             {.max_positions = context.spec.data.seq_length,
              .tensor_group = &comms.axis(Axis::kTensor),
              .shard_sequence = context.spec.parallelism.tp_shard_sequence,
+             .sequence_group = &comms.axis(Axis::kSequence),
+             .sp_method = context.spec.parallelism.sp_method,
              .weights = &weights,
              .gradients = &reducer}),
       replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas()),
@@ -190,7 +200,7 @@ std::optional<Evaluator> Rank::Parts::make_evaluator() {
   if (!corpus.valid || context.plan.eval_interval == 0) return std::nullopt;
   const BatchShape shape = batch_shape(context.plan, context.request.rank);
   EvalPlan plan(*corpus.valid, context.spec.train.eval_steps * context.plan.global_batch_size, shape);
-  return Evaluator(std::move(plan), context.spec.data.seq_length, model, weights, comms);
+  return Evaluator(std::move(plan), token_cut(context), model, weights, comms);
 }
 
 // The peak is measured at the first start only, never at a restart: a restart must be quick.
@@ -233,6 +243,7 @@ Rank::Rank(RankContext& context) {
   p.trainer.emplace(TrainerParts{.spec = context.spec,
                                  .plan = context.plan,
                                  .lr = p.lr,
+                                 .cut = token_cut(context),
                                  .comms = p.comms,
                                  .parameters = p.parameters,
                                  .model = p.model,

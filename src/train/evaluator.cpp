@@ -11,7 +11,7 @@ EvalReport Evaluator::run(std::int64_t step) {
   for (std::int64_t m = 0; m < plan_.num_micro_batches(); ++m) {
     const TokenBatch batch = value_or_throw(plan_.load(m));
     if (batch.rows > 0)
-      local += model_.evaluate(to_micro_batch(batch, seq_length_));
+      local += model_.evaluate(to_micro_batch(batch, cut_));
     else
       weights_.pass_through();  // peers may need this rank's part of the weights
   }

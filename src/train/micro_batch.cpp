@@ -6,23 +6,25 @@
 
 namespace llmtrain {
 
-MicroBatch to_micro_batch(const TokenBatch& batch, std::int64_t seq_length) {
+MicroBatch to_micro_batch(const TokenBatch& batch, const SequenceCut& cut) {
   const std::int64_t rows = batch.rows;
-  LLMTRAIN_CHECK(static_cast<std::int64_t>(batch.tokens.size()) == rows * (seq_length + 1),
+  LLMTRAIN_CHECK(static_cast<std::int64_t>(batch.tokens.size()) == rows * (cut.length + 1),
                  "{} tokens for {} rows of {} + 1",
                  batch.tokens.size(),
                  rows,
-                 seq_length);
-  MicroBatch out{.tokens = at::empty({rows, seq_length}, at::kLong),   // [b, s]
-                 .labels = at::empty({rows, seq_length}, at::kLong)};  // [b, s]
+                 cut.length);
+  const std::vector<TokenRun> runs = cut.runs();
+  MicroBatch out{.tokens = at::empty({rows, cut.own_length()}, at::kLong),   // [b, s]
+                 .labels = at::empty({rows, cut.own_length()}, at::kLong)};  // [b, s]
   auto* tokens = out.tokens.mutable_data_ptr<std::int64_t>();
   auto* labels = out.labels.mutable_data_ptr<std::int64_t>();
   for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int32_t* ids = batch.tokens.data() + row * (seq_length + 1);
-    for (std::int64_t i = 0; i < seq_length; ++i) {
-      *tokens++ = ids[i];
-      *labels++ = ids[i + 1];
-    }
+    const std::int32_t* const ids = batch.tokens.data() + row * (cut.length + 1);
+    for (const TokenRun& run : runs)
+      for (std::int64_t i = run.first; i < run.first + run.count; ++i) {
+        *tokens++ = ids[i];
+        *labels++ = ids[i + 1];
+      }
   }
   return out;
 }

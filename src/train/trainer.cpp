@@ -96,7 +96,7 @@ StepSums Trainer::accumulate_gradients(std::int64_t k) {
   for (std::int64_t m = 0; m < p_.plan.accumulation; ++m) {
     p_.black_box.micro_batch.store(m);
     p_.black_box.enter(Phase::kDataWait);
-    const MicroBatch batch = to_micro_batch(value_or_throw(p_.batches.next()), p_.spec.data.seq_length);
+    const MicroBatch batch = to_micro_batch(value_or_throw(p_.batches.next()), p_.cut);
 
     p_.black_box.enter(Phase::kForward);
     p_.faults.at("forward", k);

@@ -47,8 +47,26 @@ TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed
       {{"parallelism={dp: 6, zero_stage: 2, dp_shard: 4}"},
        "parallelism.dp_shard = 4: does not divide parallelism.dp = 6; allowed: 1, 2, 3, 6, or auto"},
       {{"parallelism.pp=2"}, "parallelism.pp = 2: pipeline parallelism is not in this version; allowed: 1"},
-      {{"parallelism.sp=2"},
-       "parallelism.sp = 2: splitting a sequence over ranks is not in this version; allowed: 1"},
+      {{"parallelism.sp=3"},
+       "parallelism.sp = 3: ring cuts a sequence into 6 equal parts, and 6 does not divide data.seq_length = "
+       "8; allowed with this job: 1, 2, 4, or a data.seq_length of 12"},
+      {{"parallelism.cp=8"}, "parallelism.sp = 8: ring cuts a sequence into 16 equal parts"},
+      {{"parallelism={sp: 3, sp_method: allgather}"},
+       "parallelism.sp = 3: allgather cuts a sequence into 3 equal parts, and 3 does not divide "
+       "data.seq_length = 8; allowed with this job: 1, 2, 4, 8, or a data.seq_length of 9"},
+      {{"parallelism={sp: 8, sp_method: ulysses}"},
+       "parallelism.sp = 8: ulysses deals heads out, and 8 does not divide the 4 query heads; allowed with "
+       "this job: 1, 2, 4"},
+      {{"parallelism={sp: 4, tp: 2, sp_method: ulysses}"},
+       "ulysses deals heads out, and 4 does not divide the 2 query heads of a tp rank; allowed with this "
+       "job: "
+       "1, 2"},
+      {{"parallelism={sp: 4, sp_method: ulysses}", "model={num_heads: 12, num_kv_heads: 6, head_dim: 2}"},
+       "ulysses deals heads out, and 4 neither divides the 6 key heads nor is a multiple of them"},
+      {{"parallelism={sp: 2, sp_method: p2p}"}, "parallelism.sp_method = p2p"},
+      {{"parallelism={tp: 4, sp: 2, sp_method: allgather, tp_shard_sequence: true}", "data.seq_length=12"},
+       "parallelism.tp_shard_sequence = true: parallelism.tp x parallelism.sp = 8 does not divide "
+       "data.seq_length = 12; allowed: a data.seq_length of 16, or false"},
       {{"launch.nodes=2", "parallelism.dp=2"},
        "launch.nodes = 2: jobs over several nodes are not in this version; allowed: 1"},
       {{"launch.env={1A: x}"}, "launch.env: \"1A\" is no name of an environment variable"},
@@ -141,6 +159,10 @@ TEST_CASE("validate: what the rules leave is accepted", "[job]") {
       {"model={preset: llama-10m}"},
       {"batch.global_batch_size=8", "batch.gradient_accumulation_steps=2", "parallelism.dp=2"},
       {"launch.procs_per_node=4"},
+      {"parallelism={sp: 4, dp: 2}", "launch.procs_per_node=8"},
+      {"parallelism={sp: 8, sp_method: allgather}"},
+      {"parallelism={sp: 4, sp_method: ulysses}", "model.num_kv_heads=2"},
+      {"parallelism={sp: 2, tp: 2, tp_shard_sequence: true}"},
       {"launch.procs_per_node=4", "parallelism.dp=4"},
       {"precision.compute=fp64"},
       {"run.device=cpu"},
@@ -210,6 +232,8 @@ TEST_CASE("validate: a field without effect is a warning", "[job]") {
       {{"zero_optimization={stage: 1}", "parallelism.dp=2"},
        "zero_optimization.stage: read as parallelism.zero_stage"},
       {{"parallelism.tp_size=1"}, "parallelism.tp_size: read as parallelism.tp"},
+      {{"context_parallel_size=2"}, "context_parallel_size: read as parallelism.sp"},
+      {{"parallelism.sp_method=ulysses"}, "parallelism.sp_method: has no effect: parallelism.sp is 1"},
   };
   for (const Case& warned : cases) {
     const JobReport report = check(kMinimal, warned.overrides);

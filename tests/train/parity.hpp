@@ -22,7 +22,9 @@ struct Layout {
   bool shard_sequence = false;
   int zero = 0;
   int dp_shard = 0;  // 0 = all
-  int ranks() const { return dp * tp; }
+  int sp = 1;
+  std::string method = "ring";
+  int ranks() const { return dp * sp * tp; }
 };
 
 struct Outcome {
@@ -35,12 +37,15 @@ struct Outcome {
 inline Outcome train(const Layout& layout, std::vector<std::string> overrides) {
   const TempDir dir;
   overrides.push_back(
-      fmt::format("parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}, zero_stage: {}, dp_shard: {}}}",
+      fmt::format("parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}, zero_stage: {}, dp_shard: {}, sp: {}, "
+                  "sp_method: {}}}",
                   layout.dp,
                   layout.tp,
                   layout.shard_sequence,
                   layout.zero,
-                  layout.dp_shard == 0 ? "auto" : std::to_string(layout.dp_shard)));
+                  layout.dp_shard == 0 ? "auto" : std::to_string(layout.dp_shard),
+                  layout.sp,
+                  layout.method));
   overrides.push_back(fmt::format("batch.micro_batch_size={}", 16 / (layout.dp * layout.accumulation)));
   const JobResult result = run_job({.yaml = kTinyJob,
                                     .overrides = overrides,

@@ -3,16 +3,12 @@
 #include "llmtrain/sizing/memory.hpp"
 #include "llmtrain/sizing/tensor_traffic.hpp"
 
-#include "tests/train/parity.hpp"
 #include "tests/train/totals.hpp"
 
 using namespace llmtrain;
 using namespace llmtrain::test;
 
 namespace {
-
-constexpr std::int64_t kSteps = 10;
-constexpr std::int64_t kTokensPerStep = 16 * 16;
 
 void check_totals(const ModelSpec& model, DType compute, const Layout& layout, const Outcome& outcome) {
   const auto table = parameter_table(model, {.shard_sequence = layout.shard_sequence});

@@ -10,8 +10,11 @@
 
 #include "tests/train/parity.hpp"
 
-// What the ranks of a run said that they sent and held.
+// What the ranks of a run said that they sent and held, to be compared with closed forms.
 namespace llmtrain::test {
+
+inline constexpr std::int64_t kSteps = 10;
+inline constexpr std::int64_t kTokensPerStep = 16 * 16;
 
 inline ModelSpec resolved_model(const std::vector<std::string>& overrides) {
   const TempDir dir;

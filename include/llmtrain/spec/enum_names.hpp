@@ -42,6 +42,11 @@ LLMTRAIN_ENUM_NAMES(RopeScalingKind,
                     {"llama3", RopeScalingKind::kLlama3});
 LLMTRAIN_ENUM_NAMES(
     DType, 4, {"bf16", DType::kBf16}, {"fp16", DType::kFp16}, {"fp32", DType::kFp32}, {"fp64", DType::kFp64});
+LLMTRAIN_ENUM_NAMES(SequenceMethod,
+                    3,
+                    {"ring", SequenceMethod::kRing},
+                    {"ulysses", SequenceMethod::kUlysses},
+                    {"allgather", SequenceMethod::kAllGather});
 LLMTRAIN_ENUM_NAMES(OptimizerKind, 2, {"adamw", OptimizerKind::kAdamW}, {"sgd", OptimizerKind::kSgd});
 LLMTRAIN_ENUM_NAMES(LrStyle,
                     5,

@@ -130,6 +130,11 @@ void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
      "ranks that share one sequence in attention (context parallelism); not Megatron's flag",
      between(1, kMaxCount)},
     s.sp);
+  v({"sp_method",
+     "how they do it: ring = keys and values travel around them, ulysses = they change over to a part of the "
+     "heads, allgather = each sees all keys and values",
+     anything()},
+    s.sp_method);
   v({"tp_shard_sequence",
      "tensor parallel ranks keep a part of the tokens each where weights are not cut; Megatron's sequence "
      "parallel",

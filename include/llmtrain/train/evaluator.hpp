@@ -7,6 +7,7 @@
 #include "llmtrain/model/transformer.hpp"
 #include "llmtrain/monitor/events.hpp"
 #include "llmtrain/parallel/parameter_gather.hpp"
+#include "llmtrain/placement/sequence_cut.hpp"
 
 // Scores the model on a fixed set of validation samples, each counted once over all ranks.
 //
@@ -15,16 +16,15 @@ namespace llmtrain {
 
 class Evaluator {
  public:
-  Evaluator(
-      EvalPlan plan, std::int64_t seq_length, Transformer& model, ParameterGather& weights, MeshComms& comms)
-      : plan_(std::move(plan)), seq_length_(seq_length), model_(model), weights_(weights), comms_(comms) {}
+  Evaluator(EvalPlan plan, const SequenceCut& cut, Transformer& model, ParameterGather& weights, MeshComms& comms)
+      : plan_(std::move(plan)), cut_(cut), model_(model), weights_(weights), comms_(comms) {}
 
   // Collective over the world. Throws DataError and CommError.
   EvalReport run(std::int64_t step);
 
  private:
   EvalPlan plan_;
-  std::int64_t seq_length_;
+  SequenceCut cut_;
   Transformer& model_;
   ParameterGather& weights_;
   MeshComms& comms_;

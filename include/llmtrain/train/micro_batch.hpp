@@ -2,11 +2,13 @@
 
 #include "llmtrain/data/batch.hpp"
 #include "llmtrain/model/transformer.hpp"
+#include "llmtrain/placement/sequence_cut.hpp"
 
 // Token ids from the data plane as tensors for the model.
 namespace llmtrain {
 
-// Rows of S+1 tokens become inputs [rows, S] and the labels that follow them [rows, S].
-MicroBatch to_micro_batch(const TokenBatch& batch, std::int64_t seq_length);
+// Rows of S+1 tokens become inputs [rows, s] and the labels that follow them [rows, s], where s of the S
+// tokens are this rank's. Labels are taken before the cut: the last token of a part has one too.
+MicroBatch to_micro_batch(const TokenBatch& batch, const SequenceCut& cut);
 
 }  // namespace llmtrain

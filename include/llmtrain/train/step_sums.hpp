@@ -8,7 +8,7 @@
 //
 // The loss is summed first and divided once, so it does not depend on how the batch is cut; the flags
 // ride along, so that all ranks skip, stop and go on alike. Tensor-parallel ranks compute the same loss
-// together: the first of them counts it.
+// together: the first of them counts it. Sequence-parallel ranks count their own tokens each.
 namespace llmtrain {
 
 struct StepSums {

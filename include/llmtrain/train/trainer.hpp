@@ -7,6 +7,7 @@
 #include "llmtrain/job/lr_schedule.hpp"
 #include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/monitor/black_box.hpp"
+#include "llmtrain/placement/sequence_cut.hpp"
 #include "llmtrain/spec/job_spec.hpp"
 #include "llmtrain/train/progress.hpp"
 #include "llmtrain/train/step_sums.hpp"
@@ -36,6 +37,7 @@ struct TrainerParts {
   const JobSpec& spec;
   const RunPlan& plan;
   const LrSchedule& lr;
+  SequenceCut cut;  // of every sample, for this rank
   MeshComms& comms;
   FlatParameters& parameters;
   Transformer& model;
