@@ -99,6 +99,16 @@ TEST_CASE("zero: hybrid shards are one run", "[train][ranks]") {
                1e-10);
 }
 
+// The ranks that share a sequence hold the same parameters: state is spread over them too.
+TEST_CASE("zero: beside sequences that are cut over ranks", "[train][ranks]") {
+  check_stages({kAdamW},
+               {{.accumulation = 2, .sp = 4},
+                {.dp = 2, .accumulation = 2, .sp = 2, .method = "ulysses"},
+                {.dp = 2, .tp = 2, .sp = 2},
+                {.dp = 2, .accumulation = 2, .dp_shard = 2, .sp = 2}},
+               1e-10);
+}
+
 TEST_CASE("zero: fp32 and bf16 are one run within their rounding", "[train][ranks]") {
   check_stages({"precision.compute=fp32", kSgd}, {{.dp = 2, .accumulation = 4}, {.dp = 2, .tp = 2}}, 2e-5);
   // Masters move by less than a bf16 weight can show, so single weights round apart by 2^-8.
