@@ -73,6 +73,31 @@ TEST_CASE("mesh comms: the gradient group is the dp group when only dp cuts", "[
   });
 }
 
+TEST_CASE("mesh comms: copies of sharded state are neighbours of the gradient group", "[comm]") {
+  spawn_ranks(8, [&](int rank, const auto& region) {
+    MeshCommsOptions options = options_for({.dp = 4, .tp = 2}, rank, region);
+    options.shard_size = 2;
+    MeshComms comms(options);
+    const int dp = rank / 2;
+    const int tp = rank % 2;
+    const auto bit = [&](int at) { return 1 << (2 * at + tp); };
+    require(sum_of(comms.shards(), 1 << rank) == bit(dp / 2 * 2) + bit(dp / 2 * 2 + 1), "one copy");
+    require(sum_of(comms.shard_replicas(), 1 << rank) == bit(dp % 2) + bit(dp % 2 + 2), "the same part");
+    require(comms.shards().rank() == dp % 2, "order");
+    require(comms.gradient().size() == 4, "gradients are summed over all");
+  });
+}
+
+TEST_CASE("mesh comms: one copy is shared by the whole gradient group", "[comm]") {
+  spawn_ranks(4, [&](int rank, const auto& region) {
+    MeshCommsOptions options = options_for({.dp = 4}, rank, region);
+    options.shard_size = 4;
+    MeshComms comms(options);
+    require(&comms.shards() == &comms.gradient(), "one communicator");
+    require(comms.shard_replicas().size() == 1, "nobody else has it");
+  });
+}
+
 TEST_CASE("mesh comms: neighbours of a tp group that share a head are a group", "[comm]") {
   spawn_ranks(8, [&](int rank, const auto& region) {
     MeshCommsOptions options = options_for({.dp = 2, .tp = 4}, rank, region);
