@@ -36,16 +36,16 @@ struct Outcome {
 // Ten steps of sixteen sequences.
 inline Outcome train(const Layout& layout, std::vector<std::string> overrides) {
   const TempDir dir;
-  overrides.push_back(
-      fmt::format("parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}, zero_stage: {}, dp_shard: {}, sp: {}, "
-                  "sp_method: {}}}",
-                  layout.dp,
-                  layout.tp,
-                  layout.shard_sequence,
-                  layout.zero,
-                  layout.dp_shard == 0 ? "auto" : std::to_string(layout.dp_shard),
-                  layout.sp,
-                  layout.method));
+  overrides.push_back(fmt::format(
+      "parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}, zero_stage: {}, dp_shard: {}, sp: {}, "
+      "sp_method: {}}}",
+      layout.dp,
+      layout.tp,
+      layout.shard_sequence,
+      layout.zero,
+      layout.dp_shard == 0 ? "auto" : std::to_string(layout.dp_shard),
+      layout.sp,
+      layout.method));
   overrides.push_back(fmt::format("batch.micro_batch_size={}", 16 / (layout.dp * layout.accumulation)));
   const JobResult result = run_job({.yaml = kTinyJob,
                                     .overrides = overrides,

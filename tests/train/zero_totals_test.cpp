@@ -9,7 +9,6 @@ using namespace llmtrain::test;
 
 namespace {
 
-
 void check_totals(const ModelSpec& model, DType compute, const Layout& layout, const Outcome& outcome) {
   const auto table = parameter_table(model, {.shard_sequence = layout.shard_sequence});
   for (int rank = 0; rank < layout.ranks(); ++rank) {

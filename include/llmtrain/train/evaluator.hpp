@@ -16,7 +16,8 @@ namespace llmtrain {
 
 class Evaluator {
  public:
-  Evaluator(EvalPlan plan, const SequenceCut& cut, Transformer& model, ParameterGather& weights, MeshComms& comms)
+  Evaluator(
+      EvalPlan plan, const SequenceCut& cut, Transformer& model, ParameterGather& weights, MeshComms& comms)
       : plan_(std::move(plan)), cut_(cut), model_(model), weights_(weights), comms_(comms) {}
 
   // Collective over the world. Throws DataError and CommError.
