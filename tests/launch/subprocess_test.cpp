@@ -181,7 +181,7 @@ TEST_CASE("subprocess: the child dies with its parent", "[launch]") {
   const pid_t parent = fork();
   REQUIRE(parent >= 0);
   if (parent == 0) {
-    auto child = Subprocess::spawn(shell(fmt::format("echo $$ > '{}'; sleep 1000; true", directory / "pid")));
+    auto child = Subprocess::spawn(shell(fmt::format("echo $$ > '{}'; exec sleep 1000", directory / "pid")));
     pause();
     _exit(1);
   }
