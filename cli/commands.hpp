@@ -17,6 +17,7 @@ void add_ckpt(CLI::App& app, Runner& run);
 void add_schedule(CLI::App& app, Runner& run);
 void add_schema(CLI::App& app, Runner& run);
 void add_validate(CLI::App& app, Runner& run);
+void add_prove(CLI::App& app, Runner& run);
 void add_launch(CLI::App& app, Runner& run);
 void add_resume(CLI::App& app, Runner& run);
 void add_eval(CLI::App& app, Runner& run);

@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   cli::add_validate(app, run);
   cli::add_schema(app, run);
   cli::add_schedule(app, run);
+  cli::add_prove(app, run);
   cli::add_launch(app, run);
   cli::add_resume(app, run);
   cli::add_ckpt(app, run);

@@ -268,6 +268,14 @@ Trainer& Rank::trainer() {
   return *parts_->trainer;
 }
 
+const FlatParameters& Rank::parameters() const {
+  return parts_->parameters;
+}
+
+const Optimizer& Rank::optimizer() const {
+  return *parts_->optimizer;
+}
+
 void Rank::close() {
   Parts& p = *parts_;
   p.comms.world().barrier();

@@ -8,6 +8,7 @@
 #include "llmtrain/job/engine_abi.hpp"
 #include "llmtrain/tensor/memory_pool.hpp"
 #include "llmtrain/train/inference.hpp"
+#include "llmtrain/train/prove.hpp"
 #include "llmtrain/train/worker.hpp"
 
 // The C entry points of libllmtrain_engine_*.so; see job/engine_abi.hpp for the contract.
@@ -37,6 +38,7 @@ __attribute__((visibility("default"))) int llmtrain_engine_run(const char* comma
   if (name == "worker") return llmtrain::run_worker(request);
   if (name == "eval") return llmtrain::run_eval(request);
   if (name == "generate") return llmtrain::run_generate(request);
+  if (name == "prove") return llmtrain::run_prove(request);
   return unknown_command(name);
 }
 

@@ -29,10 +29,9 @@ Trainer::Outcome Trainer::run() {
   if (progress_.evaluation_owed) evaluate();
   if (p_.spec.checkpoint.save_initial && progress_.step == 0) save(SaveKind::kPeriodic);
   while (progress_.step < p_.plan.total_steps) {
-    const std::int64_t k = progress_.step + 1;
     p_.reporter.begin_step();
-    const StepResult result = step(k);
-    account(result);
+    const StepResult result = advance();
+    const std::int64_t k = progress_.step;
     p_.reporter.end_step(progress_,
                          {.sums = result.sums,
                           .grad_norm = result.grad_norm,
@@ -54,6 +53,12 @@ Trainer::Outcome Trainer::run() {
   return Outcome::kFinished;
 }
 
+Trainer::StepResult Trainer::advance() {
+  StepResult result = step(progress_.step + 1);
+  account(result);
+  return result;
+}
+
 // A periodic save that fails costs nothing but itself: the run goes on, and the next one tries again.
 void Trainer::save(SaveKind kind) {
   const Status status = p_.checkpoints.save(progress_);
@@ -72,7 +77,7 @@ Trainer::StepResult Trainer::step(std::int64_t k) {
   StepResult result;
   result.lr = lr_at(p_.lr, k);
   p_.parameters.zero_grads();
-  const StepSums local = accumulate_gradients(k);
+  const StepSums local = accumulate_gradients(k, result.samples);
 
   p_.black_box.enter(Phase::kReduce);
   p_.faults.at("reduce", k);
@@ -90,13 +95,15 @@ Trainer::StepResult Trainer::step(std::int64_t k) {
 
 // Forward and backward of every micro-batch. Gradients are sums over tokens divided by the nominal tokens
 // of the global batch, a constant; update() corrects for labels that did not count.
-StepSums Trainer::accumulate_gradients(std::int64_t k) {
+StepSums Trainer::accumulate_gradients(std::int64_t k, std::vector<std::int64_t>& samples) {
   StepSums sums;
   const double seed = 1.0 / static_cast<double>(p_.plan.tokens_per_step);
   for (std::int64_t m = 0; m < p_.plan.accumulation; ++m) {
     p_.black_box.micro_batch.store(m);
     p_.black_box.enter(Phase::kDataWait);
-    const MicroBatch batch = to_micro_batch(value_or_throw(p_.batches.next()), p_.cut);
+    const TokenBatch tokens = value_or_throw(p_.batches.next());
+    samples.insert(samples.end(), tokens.sample_ids.begin(), tokens.sample_ids.end());
+    const MicroBatch batch = to_micro_batch(tokens, p_.cut);
 
     p_.black_box.enter(Phase::kForward);
     p_.faults.at("forward", k);

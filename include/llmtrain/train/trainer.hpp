@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <vector>
 
 #include "llmtrain/job/lr_schedule.hpp"
 #include "llmtrain/job/run_plan.hpp"
@@ -65,25 +66,29 @@ class Trainer {
  public:
   enum class Outcome { kFinished, kStopped };
 
-  Trainer(TrainerParts parts, Progress progress) : p_(parts), progress_(progress) {}
-
-  // Runs until the planned number of steps, or until the agent asks for a stop; in both cases the last
-  // step is committed on return. Throws CommError, Diverged, and what libtorch and storage throw.
-  Outcome run();
-  const Progress& progress() const { return progress_; }
-
- private:
   struct StepResult {
     StepSums sums;
     double grad_norm = 0;
     double lr = 0;
     bool skipped = false;
+    std::vector<std::int64_t> samples{};  // ids of those that this rank computed, in order
   };
 
+  Trainer(TrainerParts parts, Progress progress) : p_(parts), progress_(progress) {}
+
+  // Runs until the planned number of steps, or until the agent asks for a stop; in both cases the last
+  // step is committed on return. Throws CommError, Diverged, and what libtorch and storage throw.
+  Outcome run();
+  // The next step alone: nothing is reported, evaluated or saved. Gradients, as they were before the
+  // optimizer scaled them, stay where they are until the step after it.
+  StepResult advance();
+  const Progress& progress() const { return progress_; }
+
+ private:
   enum class SaveKind { kPeriodic, kLast };
 
   StepResult step(std::int64_t k);
-  StepSums accumulate_gradients(std::int64_t k);
+  StepSums accumulate_gradients(std::int64_t k, std::vector<std::int64_t>& samples);
   void update(StepResult& result);
   void account(const StepResult& result);
   bool evaluation_is_due(std::int64_t k) const;
