@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "llmtrain/core/exit_code.hpp"
+#include "llmtrain/job/plants.hpp"
 #include "llmtrain/job/prove_request.hpp"
 #include "llmtrain/job/shrink_job.hpp"
 #include "llmtrain/spec/write.hpp"
@@ -22,6 +23,8 @@ namespace {
 struct ProveOptions {
   JobArguments job;
   std::string engine;
+  std::string plant;
+  bool list_plants = false;
   bool json = false;
 };
 
@@ -33,13 +36,44 @@ int ranks_for_this_host() {
   return static_cast<int>(std::clamp<std::int64_t>(free / kRankBytes, 1, kProofRanks));
 }
 
+// A bug that has no room in the job would prove nothing by not being found.
+Status check_plant(const std::string& name, const JobSpec& spec) {
+  if (name.empty()) return ok_status();
+  LLMTRAIN_ASSIGN(entry, find_plant(name));
+  const std::string_view objection = entry.objection(spec);
+  if (objection.empty()) return ok_status();
+  return Error{ErrorCode::kUsage,
+               fmt::format("--plant {}: cannot act on this job: {}", name, objection),
+               "plant it in a job that has what it breaks"};
+}
+
+int list_plants(bool json) {
+  YamlNode list = list_node();
+  for (const PlantEntry& entry : plants()) {
+    if (!json) fmt::print("{:<18} {}\n", entry.name, entry.text);
+    YamlNode node = map_node();
+    put(node, "name", scalar_node(std::string(entry.name), true));
+    put(node, "text", scalar_node(std::string(entry.text), true));
+    list.items.push_back(std::move(node));
+  }
+  if (json) fmt::print("{}", to_json(list));
+  return to_int(ExitCode::kDone);
+}
+
 Result<ProveRequest> request_for(const ProveOptions& options, const LoadedJob& job) {
   LLMTRAIN_ASSIGN(small, shrink_job(job.spec, ranks_for_this_host()));
-  return ProveRequest{
-      .spec_yaml = to_yaml(to_tree(small)), .original_yaml = job.resolved_yaml, .json = options.json};
+  LLMTRAIN_TRY(check_plant(options.plant, small));
+  return ProveRequest{.spec_yaml = to_yaml(to_tree(small)),
+                      .original_yaml = job.resolved_yaml,
+                      .plant = options.plant,
+                      .json = options.json};
 }
 
 int run_prove(const ProveOptions& options) {
+  if (options.list_plants) return list_plants(options.json);
+  if (options.job.files.empty())
+    return report_error("prove",
+                        {ErrorCode::kUsage, "no JOB given", "`llmtrain prove --help` has an example"});
   JobSource source = job_source(options.job, MissingData::kWarn);
   source.cuda_available = true;  // a job for devices that are elsewhere is proved on the CPUs here
   const auto job = load_job(source);
@@ -63,9 +97,13 @@ void add_prove(CLI::App& app, Runner& run) {
       "Show that a job's layout computes what one rank computes, on a small copy of the job in fp64\n"
       "Example: llmtrain prove configs/cpu_tp2_dp2.yaml");
   add_job_arguments(*command, options->job);
+  command->get_option("job")->required(false);  // --list-plants needs none
   add_nproc_option(*command, options->job);
   command->add_option(
       "--engine", options->engine, "Path of libllmtrain_engine_cpu.so (default: beside this program)");
+  command->add_option("--plant", options->plant, "Plant this bug; the proof must then fail")
+      ->type_name("NAME");
+  command->add_flag("--list-plants", options->list_plants, "Print the bugs that can be planted");
   command->add_flag("--json", options->json, "Print the certificate as one JSON object");
   command->callback([options, &run] { run = [options] { return run_prove(*options); }; });
 }

@@ -86,6 +86,7 @@ std::string to_text(const Certificate& certificate) {
   line("ranks", std::to_string(plan.world_size));
   line("model", model_line(certificate.proved.model));
   line("steps", batch_line(certificate.proved, plan));
+  if (!certificate.plant.empty()) line("planted bug", certificate.plant);
   text += fmt::format("\nlargest relative difference from one rank (tolerance {:.0e})\n",
                       certificate.verdict.tolerance);
   for (const Compared what : kAllCompared)
@@ -107,7 +108,8 @@ std::string to_json(const Certificate& certificate) {
       {"max_rel_diff", differences},
       {"tolerance", certificate.verdict.tolerance},
       {"ok", certificate.verdict.ok()},
-      {"first_divergence", divergence_as_json(certificate.verdict)}};
+      {"first_divergence", divergence_as_json(certificate.verdict)},
+      {"plant", certificate.plant.empty() ? ordered_json() : ordered_json(certificate.plant)}};
   return result.dump();
 }
 

@@ -11,6 +11,7 @@ requires std::same_as<std::remove_const_t<Request>, ProveRequest>
 void visit(Request& request, Visitor&& field) {
   field("spec_yaml", request.spec_yaml);
   field("original_yaml", request.original_yaml);
+  field("plant", request.plant);
   field("json", request.json);
 }
 

@@ -45,7 +45,8 @@ at::Tensor embed(const at::Tensor& tokens,
   const at::Tensor ids = tokens.contiguous().view({-1});  // [b s]
   check_tokens(ids, w.vocabulary.total);
   at::Tensor x = look_up(ids, w);  // [b s, h]
-  if (w.positions.defined() && region.rank() == 0) {
+  const bool adds_positions = region.rank() == 0 || region.plant() == Plant::kPositionRows;
+  if (w.positions.defined() && adds_positions) {
     std::int64_t row = 0;
     for (const TokenRun& run : layout.runs) {
       const at::Tensor positions = w.positions.weight.narrow(0, run.first, run.count);      // [run, h]

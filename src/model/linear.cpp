@@ -85,12 +85,14 @@ at::Tensor row_linear(const at::Tensor& x,
   expect_shape(x, {kAnyExtent, w.in}, "input of a linear layer");
   const at::Tensor input = x.detach();       // [t, in]
   at::Tensor y = residual.detach().clone();  // [t, out]
-  if (!w.biases.empty()) add_bias(y, w, false);
+  const bool biased_by_all = context.region.plant() == Plant::kRowBias;
+  if (!w.biases.empty() && !biased_by_all) add_bias(y, w, false);
   if (context.region.is_alone()) {
     multiply(input, w, y, 1.0);
   } else {
     at::Tensor partial = empty_host({x.size(0), w.out}, dtype_of(x.scalar_type()));  // [t, out]
     multiply(input, w, partial, 0.0);
+    if (biased_by_all) add_bias(partial, w, false);
     y.add_(context.region.summed(partial));
   }
   if (wants_gradient({x, residual})) {

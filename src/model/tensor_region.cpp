@@ -14,12 +14,14 @@ at::Tensor TensorRegion::whole(const at::Tensor& rows) const {
 }
 
 at::Tensor TensorRegion::summed(at::Tensor partial) const {
+  const bool forgotten = plant_ == Plant::kRegionSum;
   if (!shard_sequence_) {
-    if (!is_alone()) group_->all_reduce(partial, ReduceOp::kSum);
+    if (!is_alone() && !forgotten) group_->all_reduce(partial, ReduceOp::kSum);
     return partial;
   }
   at::Tensor rows = empty_host({exact_div(partial.size(0), size()), partial.size(1)},
                                dtype_of(partial.scalar_type()));  // [t / ranks, h]
+  if (forgotten) return rows.copy_(partial.narrow(0, rank() * rows.size(0), rows.size(0)));
   group_->reduce_scatter(partial, rows, ReduceOp::kSum);
   return rows;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/core/plant.hpp"
 
 // The border of the tensor-parallel regions of a block, where every rank computes with its part of the
 // weights; all collectives inside the model are here.
@@ -14,13 +15,15 @@ namespace llmtrain {
 class TensorRegion {
  public:
   TensorRegion() = default;  // one rank
-  TensorRegion(Communicator* group, bool shard_sequence)
+  TensorRegion(Communicator* group, bool shard_sequence, Plant plant = Plant::kNone)
       : group_(group != nullptr && group->size() > 1 ? group : nullptr),
-        shard_sequence_(group_ != nullptr && shard_sequence) {}
+        shard_sequence_(group_ != nullptr && shard_sequence),
+        plant_(plant) {}
 
   bool is_alone() const { return group_ == nullptr; }
   int rank() const { return is_alone() ? 0 : group_->rank(); }
   int size() const { return is_alone() ? 1 : group_->size(); }
+  Plant plant() const { return plant_; }
   // Rows are cut into so many equal parts between regions.
   int row_parts() const { return shard_sequence_ ? size() : 1; }
 
@@ -35,6 +38,7 @@ class TensorRegion {
  private:
   Communicator* group_ = nullptr;
   bool shard_sequence_ = false;
+  Plant plant_ = Plant::kNone;
 };
 
 }  // namespace llmtrain

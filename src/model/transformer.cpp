@@ -54,7 +54,7 @@ struct Transformer::Impl {
         chunk(options.loss_chunk_tokens > 0 ? options.loss_chunk_tokens
                                             : default_chunk(spec, compute, parameters.place().size)),
         max_positions(options.max_positions),
-        context{.region = TensorRegion(options.tensor_group, options.shard_sequence),
+        context{.region = TensorRegion(options.tensor_group, options.shard_sequence, options.plant),
                 .sequence = SequenceGroup(options.sequence_group, options.sp_method),
                 .runner = {}},
         weights(options.weights),

@@ -3,14 +3,23 @@
 #include "llmtrain/core/check.hpp"
 
 namespace llmtrain {
+namespace {
+
+bool is_forgotten(const ParamSpec& param, Plant plant) {
+  return plant == (param.cut_dim ? Plant::kKvGradients : Plant::kNormGradients);
+}
+
+}  // namespace
 
 ReplicaGradients::ReplicaGradients(const FlatParameters& parameters,
                                    Communicator& tensor,
-                                   Communicator& replicas)
+                                   Communicator& replicas,
+                                   Plant plant)
     : parts_(static_cast<std::size_t>(parameters.num_segments())) {
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s)
     for (const ParamSlice& slice : parameters.segment(s).slices) {
-      if (!slice.spec->partial_grad || slice.shard.replicas == 1) continue;
+      if (!slice.spec->partial_grad || slice.shard.replicas == 1 || is_forgotten(*slice.spec, plant))
+        continue;
       Communicator& group = slice.shard.replicas == tensor.size() ? tensor : replicas;
       LLMTRAIN_CHECK(group.size() == slice.shard.replicas,
                      "{} is held by {} ranks and would be summed over {}",

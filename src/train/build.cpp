@@ -105,11 +105,29 @@ SequenceCut token_cut(const RankContext& context) {
                       coord_of(context.plan.mesh, context.request.rank).sp);
 }
 
-BatchShape batch_shape(const RunPlan& plan, int rank) {
-  return {.global_batch_size = plan.global_batch_size,
-          .micro_batch_size = plan.micro_batch_size,
-          .dp_rank = coord_of(plan.mesh, rank).dp,
-          .dp_size = plan.mesh.dp};
+BatchShape batch_shape(const RankContext& context) {
+  const RunPlan& plan = context.plan;
+  BatchShape shape{.global_batch_size = plan.global_batch_size,
+                   .micro_batch_size = plan.micro_batch_size,
+                   .dp_rank = coord_of(plan.mesh, context.request.rank).dp,
+                   .dp_size = plan.mesh.dp};
+  if (context.plant == Plant::kWrongSample && shape.dp_rank + 1 == shape.dp_size) shape.dp_rank = 0;
+  return shape;
+}
+
+// A planted bug that only the last rank has.
+bool errs_alone(const RankContext& context, Plant plant) {
+  return context.plant == plant && context.request.rank + 1 == context.plan.world_size;
+}
+
+ModelSpec computed_model(const RankContext& context) {
+  ModelSpec model = context.spec.model;
+  if (errs_alone(context, Plant::kRopeBase)) model.rope_theta *= 2;
+  return model;
+}
+
+std::uint64_t init_seed(const RankContext& context) {
+  return context.spec.run.seed + (errs_alone(context, Plant::kOtherInit) ? 1 : 0);
 }
 
 LrSchedule lr_schedule(const JobSpec& spec, const RunPlan& plan) {
@@ -163,7 +181,7 @@ Rank::Parts::Parts(RankContext& rank_context)
                  zero_place(context.spec, comms)),
       weights(parameters, comms.shards()),
       reducer(parameters, comms.shards(), comms.shard_replicas()),
-      model(context.spec.model,
+      model(computed_model(context),
             parameters,
             {.max_positions = context.spec.data.seq_length,
              .tensor_group = &comms.axis(Axis::kTensor),
@@ -171,16 +189,17 @@ Rank::Parts::Parts(RankContext& rank_context)
              .sequence_group = &comms.axis(Axis::kSequence),
              .sp_method = context.spec.parallelism.sp_method,
              .weights = &weights,
-             .gradients = &reducer}),
-      replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas()),
-      norm(parameters, comms.axis(Axis::kTensor), comms.shards()),
+             .gradients = &reducer,
+             .plant = context.plant}),
+      replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas(), context.plant),
+      norm(parameters, comms.axis(Axis::kTensor), comms.shards(), context.plant),
       optimizer(make_counted_optimizer(context.spec.optimizer, parameters)),
       checkpoints(context, parameters, *optimizer, comms, value_or_throw(tokenizer_copy(context.spec))),
       progress(load_or_initialize()),
       corpus(value_or_throw(open_corpus(corpus_config(context.spec)))),
       batches(value_or_throw(
           BatchLoader::start(corpus.train,
-                             batch_shape(context.plan, context.request.rank),
+                             batch_shape(context),
                              {.first_step = progress.step + 1, .prefetch = context.spec.data.prefetch}))),
       evaluator(make_evaluator()),
       lr(lr_schedule(context.spec, context.plan)),
@@ -189,7 +208,7 @@ Rank::Parts::Parts(RankContext& rank_context)
 Progress Rank::Parts::load_or_initialize() {
   Progress found;
   if (context.request.resume_path.empty())
-    parameters.initialize(context.spec.run.seed);
+    parameters.initialize(init_seed(context));
   else
     found = checkpoints.restore(context.request.resume_path);
   weights.on_update();
@@ -198,7 +217,7 @@ Progress Rank::Parts::load_or_initialize() {
 
 std::optional<Evaluator> Rank::Parts::make_evaluator() {
   if (!corpus.valid || context.plan.eval_interval == 0) return std::nullopt;
-  const BatchShape shape = batch_shape(context.plan, context.request.rank);
+  const BatchShape shape = batch_shape(context);
   EvalPlan plan(*corpus.valid, context.spec.train.eval_steps * context.plan.global_batch_size, shape);
   return Evaluator(std::move(plan), token_cut(context), model, weights, comms);
 }
@@ -258,7 +277,8 @@ Rank::Rank(RankContext& context) {
                                  .reporter = p.reporter,
                                  .events = context.events,
                                  .faults = context.faults,
-                                 .black_box = *context.black_box},
+                                 .black_box = *context.black_box,
+                                 .plant = context.plant},
                     p.progress);
 }
 

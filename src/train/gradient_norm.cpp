@@ -8,8 +8,13 @@
 
 namespace llmtrain {
 
-GradientNorm::GradientNorm(const FlatParameters& parameters, Communicator& tensor, Communicator& shards) {
-  const auto is_counted = [](const ParamSlice& slice) { return slice.shard.is_counted(); };
+GradientNorm::GradientNorm(const FlatParameters& parameters,
+                           Communicator& tensor,
+                           Communicator& shards,
+                           Plant plant) {
+  const auto is_counted = [plant](const ParamSlice& slice) {
+    return slice.shard.is_counted() || plant == Plant::kNormReplicas;
+  };
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s) {
     const SegmentParameters& segment = parameters.segment(s);
     if (std::all_of(segment.slices.begin(), segment.slices.end(), is_counted)) {
@@ -19,6 +24,8 @@ GradientNorm::GradientNorm(const FlatParameters& parameters, Communicator& tenso
     for (const ParamSlice& slice : segment.slices)
       if (is_counted(slice)) counted_.push_back(slice.own_grad);
   }
+  if (plant == Plant::kTiedTwice) counted_.push_back(parameters.slice("lm_head.weight").own_grad);
+  if (plant == Plant::kNormLocal) return;
   if (parameters.zero().parts() > 1) groups_.push_back(&shards);
   if (tensor.size() > 1) groups_.push_back(&tensor);
 }

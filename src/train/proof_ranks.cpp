@@ -27,10 +27,11 @@ UniqueFd make_black_box() {
   return page;
 }
 
-void run_rank(WorkerRequest request, const RankBody& body) {
+void run_rank(WorkerRequest request, Plant plant, const RankBody& body) {
   const UniqueFd black_box = make_black_box();
   request.black_box_fd = black_box.get();
   RankContext context = make_rank_context(to_json(request));
+  context.plant = plant;
   Rank rank(context);
   body(context, rank);
   rank.close();
@@ -38,7 +39,7 @@ void run_rank(WorkerRequest request, const RankBody& body) {
 
 }  // namespace
 
-void run_proof_ranks(const JobSpec& spec, const RankBody& body) {
+void run_proof_ranks(const JobSpec& spec, Plant plant, const RankBody& body) {
   const int world_size = plan_run(spec).world_size;
   const UniqueFd memory = value_or_throw(create_shm_region(world_size));
   const auto region = value_or_throw(ShmRegion::map(memory.get(), world_size));
@@ -55,7 +56,7 @@ void run_proof_ranks(const JobSpec& spec, const RankBody& body) {
       request.rank = request.local_rank = rank;
       threads.emplace_back([&, rank, request] {
         try {
-          run_rank(request, body);
+          run_rank(request, plant, body);
         } catch (const std::exception&) {
           const std::lock_guard lock(mutex);
           if (first_failure == nullptr) first_failure = std::current_exception();

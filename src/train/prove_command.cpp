@@ -8,6 +8,7 @@
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/job/certificate.hpp"
 #include "llmtrain/job/load_job.hpp"
+#include "llmtrain/job/plants.hpp"
 #include "llmtrain/job/prove_request.hpp"
 #include "llmtrain/job/shrink_job.hpp"
 #include "llmtrain/train/error.hpp"
@@ -25,7 +26,7 @@ constexpr double kTolerance = 1e-9;
 // Of every step, on one rank.
 std::vector<ProofReference> reference_of(const JobSpec& spec) {
   std::vector<ProofReference> steps;
-  run_proof_ranks(one_rank_job(spec), [&steps](const RankContext& context, Rank& rank) {
+  run_proof_ranks(one_rank_job(spec), Plant::kNone, [&steps](const RankContext& context, Rank& rank) {
     for (std::int64_t k = 1; k <= context.plan.total_steps; ++k)
       steps.emplace_back(k, rank.trainer().advance(), rank);
   });
@@ -40,10 +41,12 @@ BatchShape batch_of(const RankContext& context) {
 }
 
 // Every rank compares what it holds; nothing is sent for it.
-std::vector<Comparison> compare_layout(const JobSpec& spec, const std::vector<ProofReference>& reference) {
+std::vector<Comparison> compare_layout(const JobSpec& spec,
+                                       Plant plant,
+                                       const std::vector<ProofReference>& reference) {
   std::mutex mutex;
   std::vector<Comparison> all;
-  run_proof_ranks(spec, [&](const RankContext& context, Rank& rank) {
+  run_proof_ranks(spec, plant, [&](const RankContext& context, Rank& rank) {
     for (const ProofReference& step : reference) {
       const auto own = step.compare(rank.trainer().advance(), rank, context.request.rank, batch_of(context));
       const std::lock_guard lock(mutex);
@@ -57,9 +60,11 @@ Certificate prove(const ProveRequest& request) {
   Certificate certificate{
       .original = value_or_throw(parse_resolved(request.original_yaml, "the prove request")),
       .proved = value_or_throw(parse_resolved(request.spec_yaml, "the prove request")),
+      .plant = request.plant,
       .verdict = {}};
+  const Plant plant = request.plant.empty() ? Plant::kNone : value_or_throw(find_plant(request.plant)).plant;
   const std::vector<ProofReference> reference = reference_of(certificate.proved);
-  certificate.verdict = judge(compare_layout(certificate.proved, reference), kTolerance);
+  certificate.verdict = judge(compare_layout(certificate.proved, plant, reference), kTolerance);
   return certificate;
 }
 

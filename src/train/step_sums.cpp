@@ -4,10 +4,11 @@
 
 namespace llmtrain {
 
-StepSums sum_over_ranks(MeshComms& comms, StepSums local) {
+StepSums sum_over_ranks(MeshComms& comms, StepSums local, Plant plant) {
   if (comms.axis(Axis::kTensor).rank() != 0) {
     local.valid_tokens = 0;
-    if (local.not_finite == 0) local.loss_sum = 0;  // a loss that is not finite shows, whoever saw it
+    // A loss that is not finite shows, whoever saw it.
+    if (local.not_finite == 0 && plant != Plant::kLossCount) local.loss_sum = 0;
   }
   at::Tensor sums = at::tensor({local.loss_sum, local.valid_tokens, local.not_finite, local.stop_requested},
                                at::kDouble);  // [4]

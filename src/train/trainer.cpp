@@ -82,7 +82,7 @@ Trainer::StepResult Trainer::step(std::int64_t k) {
   p_.black_box.enter(Phase::kReduce);
   p_.faults.at("reduce", k);
   p_.reducer.finish();
-  result.sums = sum_over_ranks(p_.comms, local);
+  result.sums = sum_over_ranks(p_.comms, local, p_.plant);
 
   p_.black_box.enter(Phase::kOptimizer);
   p_.faults.at("optimizer", k);
@@ -97,7 +97,6 @@ Trainer::StepResult Trainer::step(std::int64_t k) {
 // of the global batch, a constant; update() corrects for labels that did not count.
 StepSums Trainer::accumulate_gradients(std::int64_t k, std::vector<std::int64_t>& samples) {
   StepSums sums;
-  const double seed = 1.0 / static_cast<double>(p_.plan.tokens_per_step);
   for (std::int64_t m = 0; m < p_.plan.accumulation; ++m) {
     p_.black_box.micro_batch.store(m);
     p_.black_box.enter(Phase::kDataWait);
@@ -107,7 +106,7 @@ StepSums Trainer::accumulate_gradients(std::int64_t k, std::vector<std::int64_t>
 
     p_.black_box.enter(Phase::kForward);
     p_.faults.at("forward", k);
-    const LossSums loss = p_.model.forward(batch, seed);
+    const LossSums loss = p_.model.forward(batch, gradient_seed(m));
     sums.loss_sum += loss.loss;
     sums.valid_tokens += static_cast<double>(loss.tokens);
 
@@ -126,6 +125,15 @@ StepSums Trainer::accumulate_gradients(std::int64_t k, std::vector<std::int64_t>
   return sums;
 }
 
+// The same for every micro-batch and rank, unless a bug is planted here.
+double Trainer::gradient_seed(std::int64_t micro_batch) const {
+  const double seed = 1.0 / static_cast<double>(p_.plan.tokens_per_step);
+  if (p_.plant == Plant::kLastMicroBatch && micro_batch + 1 == p_.plan.accumulation) return 0;
+  const Communicator& data = p_.comms.axis(Axis::kData);
+  if (p_.plant == Plant::kLossScale && data.rank() + 1 == data.size()) return seed * data.size();
+  return seed;
+}
+
 // Norm -> finite check -> clip -> optimizer -> whole weights. Every rank sees the same numbers and so decides
 // the same.
 void Trainer::update(StepResult& result) {
@@ -136,8 +144,13 @@ void Trainer::update(StepResult& result) {
   result.grad_norm = scale.norm;
   result.skipped = result.sums.not_finite > 0 || !scale.finite;
   if (result.skipped) return;
-  p_.optimizer.step(result.lr, scale.scale);
+  if (!misses_update()) p_.optimizer.step(result.lr, scale.scale);
   p_.weights.on_update();
+}
+
+bool Trainer::misses_update() const {
+  const Communicator& world = p_.comms.world();
+  return p_.plant == Plant::kStaleWeights && progress_.step == 1 && world.rank() + 1 == world.size();
 }
 
 void Trainer::account(const StepResult& result) {

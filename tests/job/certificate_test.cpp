@@ -26,8 +26,10 @@ Comparison compared(std::int64_t step, Compared what, int position, int rank, do
 Certificate certificate(const std::vector<Comparison>& comparisons, int dp_of_the_user = 2) {
   const JobReport report = test::check(test::kMinimal, {"parallelism={dp: 2}"});
   REQUIRE(report.job);
-  Certificate result{
-      .original = report.job->spec, .proved = report.job->spec, .verdict = judge(comparisons, 1e-9)};
+  Certificate result{.original = report.job->spec,
+                     .proved = report.job->spec,
+                     .plant = {},
+                     .verdict = judge(comparisons, 1e-9)};
   result.original.parallelism.dp = dp_of_the_user;
   return result;
 }
@@ -100,11 +102,12 @@ TEST_CASE("certificate: as text", "[job]") {
 }
 
 TEST_CASE("prove request: text and back", "[job]") {
-  const auto request =
-      prove_request_from_json(to_json({.spec_yaml = "a: \"b\"\n", .original_yaml = "c", .json = true}));
+  const auto request = prove_request_from_json(
+      to_json({.spec_yaml = "a: \"b\"\n", .original_yaml = "c", .plant = "row-bias", .json = true}));
   REQUIRE(request);
   CHECK(request->spec_yaml == "a: \"b\"\n");
   CHECK(request->original_yaml == "c");
+  CHECK(request->plant == "row-bias");
   CHECK(request->json);
   CHECK_FALSE(prove_request_from_json("{}"));
 }

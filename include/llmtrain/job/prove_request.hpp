@@ -13,6 +13,7 @@ namespace llmtrain {
 struct ProveRequest {
   std::string spec_yaml;      // shrunk and resolved: what is run (shrink_job.hpp)
   std::string original_yaml;  // resolved: what the user asked about
+  std::string plant;          // name of the bug to plant (plants.hpp); empty = none
   bool json = false;
 };
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 
+#include "llmtrain/core/plant.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 #include "llmtrain/spec/job_spec.hpp"
 #include "llmtrain/tensor/tensor.hpp"
@@ -58,6 +59,7 @@ struct TransformerOptions {
   SequenceMethod sp_method = SequenceMethod::kRing;
   ParameterGather* weights = nullptr;    // makes the weights of a segment whole; null = they always are
   GradientReducer* gradients = nullptr;  // makes room for gradients of a segment; null = it is always there
+  Plant plant = Plant::kNone;
 };
 
 class Transformer {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/core/plant.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 
 // Sums gradients over the tensor-parallel ranks that hold the same values but each see a part of them: norms
@@ -16,7 +17,10 @@ namespace llmtrain {
 class ReplicaGradients {
  public:
   // `tensor`: the whole tp group; `replicas`: the part of it that shares key/value heads. All outlive this.
-  ReplicaGradients(const FlatParameters& parameters, Communicator& tensor, Communicator& replicas);
+  ReplicaGradients(const FlatParameters& parameters,
+                   Communicator& tensor,
+                   Communicator& replicas,
+                   Plant plant = Plant::kNone);
 
   // Collective, once per segment and step, after the step's last backward of that segment. Throws CommError.
   void sum(SegmentIndex segment);

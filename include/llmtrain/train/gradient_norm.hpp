@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/core/plant.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 
 namespace llmtrain {
@@ -15,7 +16,10 @@ namespace llmtrain {
 class GradientNorm {
  public:
   // `shards`: the ranks that share one copy of sharded state. All outlive this.
-  GradientNorm(const FlatParameters& parameters, Communicator& tensor, Communicator& shards);
+  GradientNorm(const FlatParameters& parameters,
+               Communicator& tensor,
+               Communicator& shards,
+               Plant plant = Plant::kNone);
 
   // Collective over the groups whose ranks count different elements, after gradients are reduced. Every rank
   // returns the same bits.

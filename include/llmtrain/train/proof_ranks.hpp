@@ -12,6 +12,6 @@ using RankBody = std::function<void(const RankContext& context, Rank& rank)>;
 
 // Runs the body once for each rank, all at the same time. The first failure ends the waits of the other ranks
 // and is thrown when all have left.
-void run_proof_ranks(const JobSpec& spec, const RankBody& body);
+void run_proof_ranks(const JobSpec& spec, Plant plant, const RankBody& body);
 
 }  // namespace llmtrain

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "llmtrain/core/plant.hpp"
 #include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/job/worker_request.hpp"
 #include "llmtrain/monitor/black_box.hpp"
@@ -25,6 +26,7 @@ struct RankContext {
   std::unique_ptr<BlackBox, BlackBoxUnmapper> black_box;  // the agent's page
   ControlChannel events;
   FaultInjector faults;
+  Plant plant = Plant::kNone;  // set by proofs only
 
   bool is_first() const { return request.rank == 0; }
 };

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "llmtrain/comm/mesh_comms.hpp"
+#include "llmtrain/core/plant.hpp"
 
 // What the ranks of a job must agree on once a step, summed in a single small collective.
 //
@@ -21,6 +22,6 @@ struct StepSums {
 };
 
 // Collective over the world; every rank returns the same sums.
-StepSums sum_over_ranks(MeshComms& comms, StepSums local);
+StepSums sum_over_ranks(MeshComms& comms, StepSums local, Plant plant = Plant::kNone);
 
 }  // namespace llmtrain

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "llmtrain/core/plant.hpp"
 #include "llmtrain/job/lr_schedule.hpp"
 #include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/monitor/black_box.hpp"
@@ -54,6 +55,7 @@ struct TrainerParts {
   ControlChannel& events;
   FaultInjector& faults;
   BlackBox& black_box;
+  Plant plant = Plant::kNone;
 };
 
 // The run cannot go on: too many steps in a row had a loss or gradient that is not finite.
@@ -89,7 +91,9 @@ class Trainer {
 
   StepResult step(std::int64_t k);
   StepSums accumulate_gradients(std::int64_t k, std::vector<std::int64_t>& samples);
+  double gradient_seed(std::int64_t micro_batch) const;
   void update(StepResult& result);
+  bool misses_update() const;
   void account(const StepResult& result);
   bool evaluation_is_due(std::int64_t k) const;
   void evaluate();

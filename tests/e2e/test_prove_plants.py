@@ -1,0 +1,76 @@
+"""Every bug that `llmtrain prove --plant` can plant is found, by name of quantity, tensor, step and rank."""
+
+import json
+import unittest
+
+from tests.e2e.harness import ROOT, SMOKE, E2eTest
+from tests.support import main
+
+CONFIG = ROOT / "configs/cpu_tp2_dp2.yaml"
+GPT2 = "model={family: gpt2, vocab_size: 61, hidden_size: 64, num_layers: 2, num_heads: 8}"
+FIRST, EMBEDDING = "model.layers.0.", "model.embed_tokens.weight"
+
+# name -> (what the job needs, step, quantity, tensor, rank) of the first divergence
+FOUND = {
+    "region-sum": ((), 1, "grad", EMBEDDING, 0),
+    "row-bias": ((GPT2,), 2, "grad", EMBEDDING, 0),  # biases begin at zero: the first update makes them count
+    "position-rows": ((GPT2,), 1, "grad", EMBEDDING, 0),
+    "kv-gradients": (("model.num_kv_heads=1",), 1, "grad", FIRST + "self_attn.k_proj.weight", 0),
+    "norm-gradients": (("parallelism.tp_shard_sequence=true",), 1, "grad", FIRST + "input_layernorm.weight", 0),
+    "norm-replicas": ((), 1, "grad_norm", "grad_norm", 0),
+    "norm-local": ((), 1, "grad_norm", "grad_norm", 0),
+    "tied-twice": (("model.tie_embeddings=true",), 1, "grad_norm", "grad_norm", 0),
+    "last-micro-batch": ((), 1, "grad", EMBEDDING, 0),
+    "loss-scale": ((), 1, "grad", EMBEDDING, 0),
+    "loss-count": ((), 1, "loss", "loss", 0),
+    "rope-base": ((), 1, "grad", EMBEDDING, 0),
+    "wrong-sample": ((), 1, "sample_order", "sample_order", 2),  # the first rank of the second dp half
+    "stale-weights": ((), 2, "weight", EMBEDDING, 3),
+    "other-init": ((), 1, "grad", EMBEDDING, 0),
+}
+
+
+class Plants(E2eTest):
+    def test_each_is_listed(self):
+        listed = json.loads(self.expect(0, "prove", "--list-plants", "--json").out)
+        self.assertEqual([entry["name"] for entry in listed], list(FOUND))
+        lines = self.expect(0, "prove", "--list-plants").out.splitlines()
+        self.assertEqual([line.split()[0] for line in lines], list(FOUND))
+
+    def test_each_is_found(self):
+        for plant, (overrides, step, quantity, tensor, rank) in FOUND.items():
+            with self.subTest(plant=plant):
+                result = self.expect(1, "prove", CONFIG, "--plant", plant, "--json", *self.sets(*overrides))
+                found = json.loads(result.out)
+                self.assertEqual((found["ok"], found["plant"]), (False, plant))
+                first = found["first_divergence"]
+                self.assertEqual((first["step"], first["quantity"], first["tensor"], first["rank"]),
+                                 (step, quantity, tensor, rank))
+                self.assertGreater(first["rel_diff"], 1e-9)
+
+    def test_the_same_jobs_pass_without(self):
+        for overrides in {overrides for overrides, *_ in FOUND.values()}:
+            with self.subTest(overrides=overrides):
+                self.expect(0, "prove", CONFIG, *self.sets(*overrides))
+
+    def test_the_text_names_where(self):
+        text = self.expect(1, "prove", CONFIG, "--plant", "stale-weights").out
+        self.assertIn("planted bug    stale-weights", text)
+        self.assertIn(f"first divergence: step 2, rank 3, weight of {EMBEDDING}", text)
+
+    def test_one_that_cannot_act_says_why(self):
+        for plant, reason in (("kv-gradients", "num_kv_heads"), ("row-bias", "parallelism.tp is 1"),
+                              ("tied-twice", "tie_embeddings"), ("position-rows", "parallelism.tp is 1")):
+            with self.subTest(plant=plant):
+                result = self.expect(2, "prove", SMOKE, "--plant", plant)
+                self.assertIn(reason, result.err)
+                self.assertEqual(result.out, "")
+
+    def test_an_unknown_one_is_refused_with_those_that_there_are(self):
+        result = self.expect(2, "prove", SMOKE, "--plant", "gremlin")
+        for part in ("gremlin", *FOUND):
+            self.assertIn(part, result.err)
+
+
+if __name__ == "__main__":
+    main.run()
