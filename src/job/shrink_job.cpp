@@ -102,6 +102,19 @@ void shrink_batch(BatchSpec& b, const MeshShape& before, const MeshShape& after)
   b.global_batch_size = b.micro_batch_size * *b.gradient_accumulation_steps * after.dp;
 }
 
+bool is_hybrid(const ParallelismSpec& p, const MeshShape& mesh) {
+  return p.zero_stage > 0 && p.dp_shard && *p.dp_shard > 1 && *p.dp_shard < mesh.dp * mesh.sp;
+}
+
+// Several copies stay several, and each stays spread over several ranks.
+void shrink_shards(ParallelismSpec& p, const MeshShape& before, const MeshShape& after) {
+  const int group = after.dp * after.sp;
+  if (is_hybrid(p, before))
+    p.dp_shard = static_cast<int>(largest_divisor(group, std::min(*p.dp_shard, group / 2)));
+  else if (p.dp_shard && *p.dp_shard > 1)
+    p.dp_shard = group;
+}
+
 void set_layout(JobSpec& spec, const MeshShape& mesh) {
   spec.parallelism.pp = mesh.pp;
   spec.parallelism.dp = mesh.dp;
@@ -133,14 +146,16 @@ void shrink_time(JobSpec& spec, const RunPlan& plan) {
 
 }  // namespace
 
-Result<MeshShape> shrink_mesh(MeshShape mesh, int max_ranks) {
+Result<MeshShape> shrink_mesh(MeshShape mesh, int max_ranks, int smallest_dp) {
   struct Goal {
     int MeshShape::*degree;
     int smallest;
   };
   const MeshShape asked = mesh;
-  for (const Goal& goal :
-       {Goal{&MeshShape::dp, 2}, Goal{&MeshShape::pp, 4}, Goal{&MeshShape::sp, 2}, Goal{&MeshShape::tp, 4}}) {
+  for (const Goal& goal : {Goal{&MeshShape::dp, smallest_dp},
+                           Goal{&MeshShape::pp, 4},
+                           Goal{&MeshShape::sp, 2},
+                           Goal{&MeshShape::tp, 4}}) {
     if (mesh.world_size() <= max_ranks) break;
     mesh.*goal.degree = std::min(mesh.*goal.degree, goal.smallest);
   }
@@ -160,11 +175,13 @@ Result<MeshShape> shrink_mesh(MeshShape mesh, int max_ranks) {
 
 Result<JobSpec> shrink_job(const JobSpec& spec, int max_ranks) {
   const RunPlan plan = plan_run(spec);
-  LLMTRAIN_ASSIGN(mesh, shrink_mesh(plan.mesh, max_ranks));
+  const int smallest_dp = is_hybrid(spec.parallelism, plan.mesh) && plan.mesh.sp == 1 ? 4 : 2;
+  LLMTRAIN_ASSIGN(mesh, shrink_mesh(plan.mesh, max_ranks, smallest_dp));
   JobSpec small = spec;
   shrink_model(small.model, spec.data.seq_length, plan.mesh, mesh);
   small.data.seq_length = shrunk_sequence(spec.data.seq_length, plan.mesh, mesh);
   shrink_batch(small.batch, plan.mesh, mesh);
+  shrink_shards(small.parallelism, plan.mesh, mesh);
   set_layout(small, mesh);
   leave_out_the_rest(small);
   shrink_time(small, plan);

@@ -62,6 +62,10 @@ TEST_CASE("shrink: axes shrink in the order dp, pp, sp, tp, and only as far as t
   CHECK(*shrink_mesh(mesh, 64) == MeshShape{.pp = 4, .dp = 2, .sp = 2, .tp = 4});
 }
 
+TEST_CASE("shrink: hybrid shards keep several copies of several parts", "[job]") {
+  CHECK(*shrink_mesh({.dp = 64, .tp = 4}, 16, 4) == MeshShape{.dp = 4, .tp = 4});
+}
+
 TEST_CASE("shrink: an axis above one never becomes one, and one below its goal stays", "[job]") {
   CHECK(*shrink_mesh({.pp = 2, .dp = 64, .sp = 1, .tp = 8}, 64) ==
         MeshShape{.pp = 2, .dp = 2, .sp = 1, .tp = 8});

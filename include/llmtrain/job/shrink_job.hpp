@@ -15,9 +15,9 @@ namespace llmtrain {
 inline constexpr int kProofRanks = 64;  // at most, on any host
 inline constexpr int kProofSteps = 3;
 
-// Degrees shrink only as far as they must: dp to 2, then pp to 4, sp to 2, tp to 4; none above 1 becomes 1.
-// kPreflight when that is not enough.
-Result<MeshShape> shrink_mesh(MeshShape mesh, int max_ranks);
+// Degrees shrink only as far as they must: dp to `smallest_dp`, then pp to 4, sp to 2, tp to 4; none above 1
+// becomes 1. kPreflight when that is not enough.
+Result<MeshShape> shrink_mesh(MeshShape mesh, int max_ranks, int smallest_dp = 2);
 
 // The result is resolved and keeps every rule of the format.
 Result<JobSpec> shrink_job(const JobSpec& spec, int max_ranks);
