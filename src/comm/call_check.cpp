@@ -95,6 +95,12 @@ class CheckedCommunicator final : public Communicator {
   }
   void send(const at::Tensor& tensor, int to) override { inner_->send(tensor, to); }
   void recv(at::Tensor& tensor, int from) override { inner_->recv(tensor, from); }
+  std::unique_ptr<Pending> send_async(const at::Tensor& tensor, int to) override {
+    return inner_->send_async(tensor, to);
+  }
+  std::unique_ptr<Pending> recv_async(at::Tensor& tensor, int from) override {
+    return inner_->recv_async(tensor, from);
+  }
   std::unique_ptr<Pending> send_recv_async(const at::Tensor& out, int to, at::Tensor& in, int from) override {
     return inner_->send_recv_async(out, to, in, from);
   }

@@ -19,7 +19,9 @@ constexpr int kGradientSlot = kFirstAxisSlot + static_cast<int>(kAxes.size());
 constexpr int kReplicaSlot = kGradientSlot + 1;
 constexpr int kShardSlot = kReplicaSlot + 1;
 constexpr int kShardReplicaSlot = kShardSlot + 1;
-static_assert(kShardReplicaSlot < kGroupSlots);
+constexpr int kPipelineGradientSlot = kShardReplicaSlot + 1;
+constexpr int kEmbeddingSlot = kPipelineGradientSlot + 1;
+static_assert(kEmbeddingSlot < kGroupSlots);
 
 std::vector<int> world_of(const MeshShape& shape) {
   std::vector<int> ranks(static_cast<std::size_t>(shape.world_size()));
@@ -52,6 +54,12 @@ ShardGroups shard_groups(const std::vector<int>& members, int rank, int size) {
     if (i % size == at % size) groups.replicas.push_back(members[static_cast<std::size_t>(i)]);
   }
   return groups;
+}
+
+// First and last stage of the rank's pipeline when the rank is one of them, else the rank alone.
+std::vector<int> embedding_holders(const std::vector<int>& stages, int rank) {
+  if (rank != stages.front() && rank != stages.back()) return {rank};
+  return {stages.front(), stages.back()};
 }
 
 }  // namespace
@@ -87,6 +95,11 @@ MeshComms::MeshComms(const MeshCommsOptions& options)
   shards_ = own_shards_ != nullptr ? own_shards_.get() : gradient_;
   shard_replicas_ = make("dp_replicas", kShardReplicaSlot, groups.replicas);
   tensor_replicas_ = make("tp_replicas", kReplicaSlot, replicas_of(shape, rank, options_.tensor_replicas));
+  const std::vector<int> stages = group_of(shape, Axis::kPipeline, rank);
+  pipeline_gradients_ = make("pp_grad", kPipelineGradientSlot, stages);
+  const bool shares_embedding = options_.tied_embedding && stages.size() > 1;
+  embedding_ = make(
+      "embedding", kEmbeddingSlot, shares_embedding ? embedding_holders(stages, rank) : std::vector{rank});
 }
 
 MeshComms::~MeshComms() {
@@ -111,6 +124,8 @@ std::unique_ptr<Communicator> MeshComms::make(const char* name, int slot, const 
 
 void MeshComms::shutdown() {
   if (world_ == nullptr) return;
+  embedding_.reset();
+  pipeline_gradients_.reset();
   tensor_replicas_.reset();
   shard_replicas_.reset();
   shards_ = gradient_ = nullptr;

@@ -1,9 +1,10 @@
 #include <utility>
 
 #include "llmtrain/comm/backends.hpp"
+#include "llmtrain/shm/call_queue.hpp"
 #include "llmtrain/shm/collectives.hpp"
+#include "llmtrain/shm/message_queues.hpp"
 #include "llmtrain/shm/point_to_point.hpp"
-#include "llmtrain/shm/progress_engine.hpp"
 
 #include "tensor_checks.hpp"
 
@@ -31,9 +32,11 @@ ElementType element_type_of(const at::Tensor& tensor) {
 
 class ShmPending final : public Pending {
  public:
+  // Without a ticket the call is done.
   ShmPending(std::shared_ptr<ShmGroup> group, std::shared_ptr<ProgressEngine::Ticket> ticket)
       : group_(std::move(group)), ticket_(std::move(ticket)) {}
   void wait() override {
+    if (ticket_ == nullptr) return;
     if (const Status status = ticket_->wait(); !status) throw_comm_error(status.error(), *group_);
   }
 
@@ -42,15 +45,31 @@ class ShmPending final : public Pending {
   std::shared_ptr<ProgressEngine::Ticket> ticket_;
 };
 
+class ShmSendRecv final : public Pending {
+ public:
+  ShmSendRecv(std::unique_ptr<Pending> sending, std::unique_ptr<Pending> receiving)
+      : sending_(std::move(sending)), receiving_(std::move(receiving)) {}
+  void wait() override {
+    receiving_->wait();
+    sending_->wait();
+  }
+
+ private:
+  std::unique_ptr<Pending> sending_;
+  std::unique_ptr<Pending> receiving_;
+};
+
 class ShmCommunicator final : public Communicator {
  public:
   ShmCommunicator(std::shared_ptr<ShmRegion> region,
                   const ShmGroupOptions& options,
                   std::shared_ptr<ProgressEngine> engine)
-      : group_(std::make_shared<ShmGroup>(std::move(region), options)), engine_(std::move(engine)) {}
+      : group_(std::make_shared<ShmGroup>(std::move(region), options)),
+        collectives_(std::move(engine)),
+        messages_(group_->size()) {}
   ~ShmCommunicator() override {
     // Nobody will wait for what is still in flight; it must not hold up the end until its deadline.
-    if (busy()) group_->cancel();
+    if (collectives_.busy() || messages_.busy()) group_->cancel();
   }
 
   const std::string& name() const override { return group_->name(); }
@@ -86,30 +105,31 @@ class ShmCommunicator final : public Communicator {
     });
   }
   void send(const at::Tensor& tensor, int to) override {
-    check_tensor(tensor);
-    run([group = group_, tensor, to] { return shm_send(*group, tensor.data_ptr(), tensor.nbytes(), to); });
+    expect_ok(messages_.to(to).run(send_call(tensor, to)));
   }
   void recv(at::Tensor& tensor, int from) override {
-    check_tensor(tensor);
-    run([group = group_, tensor, from] {
-      return shm_recv(*group, tensor.data_ptr(), tensor.nbytes(), from);
-    });
+    expect_ok(messages_.from(from).run(recv_call(tensor, from)));
+  }
+  std::unique_ptr<Pending> send_async(const at::Tensor& tensor, int to) override {
+    auto call = send_call(tensor, to);
+    CallQueue& queue = messages_.to(to);
+    if (queue.busy() || !shm_send_is_buffered(*group_, tensor.nbytes(), to))
+      return std::make_unique<ShmPending>(group_, queue.start(std::move(call)));
+    expect_ok(call());  // returns at once, and saves the way through another thread
+    return std::make_unique<ShmPending>(group_, nullptr);
+  }
+  std::unique_ptr<Pending> recv_async(at::Tensor& tensor, int from) override {
+    return std::make_unique<ShmPending>(group_, messages_.from(from).start(recv_call(tensor, from)));
   }
   std::unique_ptr<Pending> send_recv_async(const at::Tensor& out, int to, at::Tensor& in, int from) override {
-    check_tensor(out);
-    check_tensor(in);
-    last_ = engine_->submit([group = group_, out, to, in, from] {
-      return shm_send_recv(*group, out.data_ptr(), out.nbytes(), to, in.data_ptr(), in.nbytes(), from);
-    });
-    return std::make_unique<ShmPending>(group_, last_);
+    auto sending = send_async(out, to);
+    return std::make_unique<ShmSendRecv>(std::move(sending), recv_async(in, from));
   }
   void barrier() override {
     run([group = group_] { return shm_barrier(*group); });
   }
 
  private:
-  bool busy() const { return last_ != nullptr && !last_->done(); }
-
   // Calls hold their tensors: memory stays valid even if the caller unwinds without waiting.
   std::function<Status()> all_reduce_call(const at::Tensor& inout, ReduceOp op) {
     check_tensor(inout);
@@ -132,20 +152,29 @@ class ShmCommunicator final : public Communicator {
     };
   }
 
-  std::unique_ptr<Pending> start(std::function<Status()> call) {
-    last_ = engine_->submit(std::move(call));
-    return std::make_unique<ShmPending>(group_, last_);
+  std::function<Status()> send_call(const at::Tensor& tensor, int to) const {
+    check_tensor(tensor);
+    check_peer("send", rank(), to, size());
+    return [group = group_, tensor, to] { return shm_send(*group, tensor.data_ptr(), tensor.nbytes(), to); };
+  }
+  std::function<Status()> recv_call(const at::Tensor& tensor, int from) const {
+    check_tensor(tensor);
+    check_peer("recv", rank(), from, size());
+    return
+        [group = group_, tensor, from] { return shm_recv(*group, tensor.data_ptr(), tensor.nbytes(), from); };
   }
 
-  // On the caller's thread, unless an earlier call of this group is still in flight: then behind it.
-  void run(std::function<Status()> call) {
-    const Status status = busy() ? (last_ = engine_->submit(std::move(call)))->wait() : call();
+  std::unique_ptr<Pending> start(std::function<Status()> call) {
+    return std::make_unique<ShmPending>(group_, collectives_.start(std::move(call)));
+  }
+  void run(const std::function<Status()>& call) { expect_ok(collectives_.run(call)); }
+  void expect_ok(const Status& status) const {
     if (!status) throw_comm_error(status.error(), *group_);
   }
 
-  std::shared_ptr<ShmGroup> group_;
-  std::shared_ptr<ProgressEngine> engine_;
-  std::shared_ptr<ProgressEngine::Ticket> last_;  // newest asynchronous call
+  std::shared_ptr<ShmGroup> group_;  // calls in flight and their waiters hold it too
+  CallQueue collectives_;
+  MessageQueues messages_;
 };
 
 }  // namespace

@@ -44,6 +44,14 @@ class SoloCommunicator final : public Communicator {
   }
   void send(const at::Tensor&, int to) override { LLMTRAIN_CHECK(false, "send to rank {} of 1", to); }
   void recv(at::Tensor&, int from) override { LLMTRAIN_CHECK(false, "recv from rank {} of 1", from); }
+  std::unique_ptr<Pending> send_async(const at::Tensor&, int to) override {
+    LLMTRAIN_CHECK(false, "send to rank {} of 1", to);
+    return nullptr;
+  }
+  std::unique_ptr<Pending> recv_async(at::Tensor&, int from) override {
+    LLMTRAIN_CHECK(false, "recv from rank {} of 1", from);
+    return nullptr;
+  }
   std::unique_ptr<Pending> send_recv_async(const at::Tensor& out, int to, at::Tensor& in, int from) override {
     LLMTRAIN_CHECK(to == 0 && from == 0, "send to rank {} and recv from rank {} of 1", to, from);
     copy(out, in);

@@ -4,11 +4,17 @@
 
 #include "llmtrain/core/check.hpp"
 
-// What every backend demands of the tensors it is given.
+// What every backend demands of the tensors and ranks it is given.
 namespace llmtrain {
 
 inline void check_tensor(const at::Tensor& tensor) {
   LLMTRAIN_CHECK(tensor.defined() && tensor.is_contiguous(), "a collective takes contiguous tensors");
+}
+
+// Both ends of a message are ranks of the group, and not the same.
+inline void check_peer(const char* verb, int rank, int peer, int size) {
+  LLMTRAIN_CHECK(
+      peer >= 0 && peer < size && peer != rank, "{} of rank {} with rank {} of {}", verb, rank, peer, size);
 }
 
 // `out` holds `parts` times what `in` holds.

@@ -117,7 +117,13 @@ class TracedCommunicator final : public Communicator {
     traced("send", tensor, [&] { inner_->send(tensor, to); });
   }
   void recv(at::Tensor& tensor, int from) override {
-    traced("recv", tensor, [&] { inner_->recv(tensor, from); });
+    traced("recv", at::Tensor(), [&] { inner_->recv(tensor, from); });
+  }
+  std::unique_ptr<Pending> send_async(const at::Tensor& tensor, int to) override {
+    return traced_async("send", tensor, [&] { return inner_->send_async(tensor, to); });
+  }
+  std::unique_ptr<Pending> recv_async(at::Tensor& tensor, int from) override {
+    return traced_async("recv", at::Tensor(), [&] { return inner_->recv_async(tensor, from); });
   }
   std::unique_ptr<Pending> send_recv_async(const at::Tensor& out, int to, at::Tensor& in, int from) override {
     const CommTrace::Call call = trace_->begin(name(), "send_recv", bytes(out));

@@ -53,12 +53,19 @@ ShmGroup::ShmGroup(std::shared_ptr<ShmRegion> region, ShmGroupOptions options)
     for (const int buffer : {0, 1}) chunks_.push_back(region_->chunk(options_.slot, member, buffer));
   }
   arrived_ = cells_[static_cast<std::size_t>(rank())]->arrived.load(std::memory_order_relaxed);
+  sends_.resize(options_.members.size());
+  recvs_.resize(options_.members.size());
+}
+
+std::vector<int> ShmGroup::missing_ranks() const {
+  const std::lock_guard lock(failure_mutex_);
+  return missing_;
 }
 
 Status ShmGroup::begin(const ShmCall& call) {
-  if (broken_) return failure_;
+  if (broken_.load(std::memory_order_acquire)) return failure();
   call_ = call;
-  number_ = ++sequence_;
+  ++sequence_;
   CallRecord& record = cells_[static_cast<std::size_t>(rank())]->calls[sequence_ % 2];
   record.bytes.store(call.bytes, std::memory_order_relaxed);
   record.operation.store(code_of(call.operation), std::memory_order_relaxed);
@@ -67,11 +74,14 @@ Status ShmGroup::begin(const ShmCall& call) {
   return ok_status();
 }
 
-Status ShmGroup::begin_message(const char* operation) {
-  if (broken_) return failure_;
-  call_ = {.operation = operation};
-  number_ = ++messages_;
-  return ok_status();
+Result<ShmMessage> ShmGroup::begin_send(int to) {
+  if (broken_.load(std::memory_order_acquire)) return failure().error();
+  return ShmMessage{.operation = "send", .peer = to, .number = ++sends_[static_cast<std::size_t>(to)]};
+}
+
+Result<ShmMessage> ShmGroup::begin_recv(int from) {
+  if (broken_.load(std::memory_order_acquire)) return failure().error();
+  return ShmMessage{.operation = "recv", .peer = from, .number = ++recvs_[static_cast<std::size_t>(from)]};
 }
 
 Status ShmGroup::sync() {
@@ -86,17 +96,17 @@ Status ShmGroup::sync() {
     if (!wait_until(leader.generation, target, options_.spin, [&] {
           return should_give_up(awaited_in_sync(), deadline);
         }))
-      return fail_wait(awaited_in_sync());
+      return fail_wait(describe_call(), awaited_in_sync());
   }
   return std::exchange(compare_, false) ? compare_calls() : ok_status();
 }
 
-Status ShmGroup::await(WaitWord& word, std::uint32_t target, int peer) {
+Status ShmGroup::await(WaitWord& word, std::uint32_t target, const ShmMessage& message) {
   if (word.reached(target)) return ok_status();
   const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
-  if (wait_until(word, target, options_.spin, [&] { return should_give_up({peer}, deadline); }))
+  if (wait_until(word, target, options_.spin, [&] { return should_give_up({message.peer}, deadline); }))
     return ok_status();
-  return fail_wait({peer});
+  return fail_wait(describe(message), {message.peer});
 }
 
 Status ShmGroup::compare_calls() {
@@ -106,16 +116,18 @@ Status ShmGroup::compare_calls() {
     const CallRecord& theirs = cells_[peer]->calls[sequence_ % 2];
     if (mine.bytes == theirs.bytes && mine.operation == theirs.operation && mine.detail == theirs.detail)
       continue;
-    const auto describe = [&](std::size_t member, const CallRecord& record) {
+    const auto describe_record = [&](std::size_t member, const CallRecord& record) {
       return fmt::format("rank {} called {} of {} bytes (variant {:#x})",
                          options_.global_ranks[member],
                          kOperations[record.operation % kOperations.size()],
                          record.bytes.load(),
                          record.detail.load());
     };
-    return fail(ErrorCode::kInternal,
-                fmt::format("ranks disagree: {}, {}", describe(own, mine), describe(peer, theirs)),
-                {});
+    return fail(
+        describe_call(),
+        ErrorCode::kInternal,
+        fmt::format("ranks disagree: {}, {}", describe_record(own, mine), describe_record(peer, theirs)),
+        {});
   }
   return ok_status();
 }
@@ -141,40 +153,66 @@ std::vector<int> ShmGroup::awaited_in_sync() const {
 
 bool ShmGroup::should_give_up(const std::vector<int>& awaited,
                               std::chrono::steady_clock::time_point deadline) const {
-  if (cancelled_.load(std::memory_order_relaxed) || region_->aborted_by() >= 0) return true;
+  if (cancelled_.load(std::memory_order_relaxed) || broken_.load(std::memory_order_relaxed)) return true;
+  if (region_->aborted_by() >= 0) return true;
   if (std::chrono::steady_clock::now() >= deadline) return true;
   return std::any_of(awaited.begin(), awaited.end(), [&](int member) {
     return region_->gone(options_.members[static_cast<std::size_t>(member)]);
   });
 }
 
-Status ShmGroup::fail_wait(std::vector<int> missing_members) {
+Status ShmGroup::fail_wait(const std::string& subject, const std::vector<int>& missing_members) {
   if (cancelled_.load(std::memory_order_relaxed))
-    return fail(ErrorCode::kPeerLost, "was cancelled by its own rank", std::move(missing_members));
+    return fail(subject, ErrorCode::kPeerLost, "was cancelled by its own rank", missing_members);
   std::vector<int> gone;
   for (const int member : missing_members)
     if (region_->gone(options_.members[static_cast<std::size_t>(member)])) gone.push_back(member);
-  if (!gone.empty()) return fail(ErrorCode::kPeerLost, "lost a peer that has ended", std::move(gone));
+  if (!gone.empty()) return fail(subject, ErrorCode::kPeerLost, "lost a peer that has ended", gone);
   if (const int lost = region_->aborted_by(); lost >= 0) {
-    return fail(ErrorCode::kPeerLost,
+    return fail(subject,
+                ErrorCode::kPeerLost,
                 fmt::format("was aborted by the agent because local rank {} was lost", lost),
-                std::move(missing_members));
+                missing_members);
   }
   const double seconds = std::chrono::duration<double>(options_.timeout).count();
-  return fail(ErrorCode::kTimeout, fmt::format("timed out after {} s", seconds), std::move(missing_members));
+  return fail(subject, ErrorCode::kTimeout, fmt::format("timed out after {} s", seconds), missing_members);
 }
 
-Status ShmGroup::fail(ErrorCode code, const std::string& what, std::vector<int> missing_members) {
-  missing_.clear();
+std::string ShmGroup::describe_call() const {
+  return fmt::format("{} #{} of group {}", call_.operation, sequence_, options_.name);
+}
+
+std::string ShmGroup::describe(const ShmMessage& message) const {
+  return fmt::format("{} #{} {} rank {} of group {}",
+                     message.operation,
+                     message.number,
+                     message.operation == std::string_view("send") ? "to" : "from",
+                     options_.global_ranks[static_cast<std::size_t>(message.peer)],
+                     options_.name);
+}
+
+Status ShmGroup::failure() const {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+Status ShmGroup::fail(const ShmMessage& message, const std::string& what) {
+  return fail(describe(message), ErrorCode::kInternal, what, {});
+}
+
+Status ShmGroup::fail(const std::string& subject,
+                      ErrorCode code,
+                      const std::string& what,
+                      const std::vector<int>& missing_members) {
+  const std::lock_guard lock(failure_mutex_);
+  if (broken_.load(std::memory_order_relaxed)) return failure_;
   for (const int member : missing_members)
     missing_.push_back(options_.global_ranks[static_cast<std::size_t>(member)]);
-  failure_ = {.code = code,
-              .message = fmt::format("{} #{} of group {} {}", call_.operation, number_, options_.name, what),
-              .hint = ""};
+  failure_ = {.code = code, .message = subject + " " + what, .hint = ""};
   if (!missing_.empty())
     failure_.message += fmt::format(
         "; did not arrive: rank{} {}", missing_.size() == 1 ? "" : "s", fmt::join(missing_, ", "));
-  broken_ = true;
+  broken_.store(true, std::memory_order_release);
   return failure_;
 }
 

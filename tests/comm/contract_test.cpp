@@ -119,6 +119,53 @@ void check_ring(Communicator& group) {
   }
 }
 
+// A ring that sends before it receives: one large message, and many that blocking calls take and follow.
+void check_messages(Communicator& group) {
+  const int size = group.size();
+  if (size == 1) return;
+  const int next = (group.rank() + 1) % size;
+  const int previous = (group.rank() + size - 1) % size;
+  constexpr int kMessages = 12;
+  std::vector<std::unique_ptr<Pending>> pending;
+  std::vector<at::Tensor> received;
+  for (int n = 0; n < kMessages; ++n) {
+    const std::int64_t elements = n == 0 ? 300'007 : 10 * n;
+    pending.push_back(group.send_async(ramp(elements, 20 * group.rank() + n, at::kDouble), next));
+  }
+  for (int n = 0; n < kMessages; ++n) {
+    received.push_back(at::zeros({n == 0 ? 300'007 : 10 * n}, at::kDouble));  // [elements]
+    if (n < kMessages - 1)
+      pending.push_back(group.recv_async(received.back(), previous));
+    else
+      group.recv(received.back(), previous);  // behind those in flight
+  }
+  at::Tensor one = at::full({1}, 1, at::kLong);  // [1]
+  group.all_reduce(one, ReduceOp::kSum);
+  for (auto it = pending.rbegin(); it != pending.rend(); ++it) (*it)->wait();  // in any order
+  for (int n = 0; n < kMessages; ++n) {
+    const at::Tensor& x = received[static_cast<std::size_t>(n)];
+    require_equal(x, ramp(x.numel(), 20 * previous + n, at::kDouble), "message");
+  }
+}
+
+// A rank that computes between a message's verb and its wait is not held up by what its peers do meanwhile.
+void check_crossing_orders(Communicator& group) {
+  if (group.size() == 1) return;
+  const int peer = group.rank() ^ 1;
+  if (peer >= group.size()) return;
+  at::Tensor in = at::zeros({200'000}, at::kFloat);                // [n]
+  const at::Tensor out = ramp(200'000, group.rank(), at::kFloat);  // [n]
+  const auto receiving = group.recv_async(in, peer);               // the peer sends after it received
+  if (group.rank() % 2 == 0) {
+    group.send_async(out, peer)->wait();
+    receiving->wait();
+  } else {
+    receiving->wait();
+    group.send_async(out, peer)->wait();
+  }
+  require_equal(in, ramp(200'000, peer, at::kFloat), "crossing messages");
+}
+
 void check_contract(Communicator& group) {
   for (const at::ScalarType type : kTypes) {
     for (const std::int64_t n : {0, 1, 1000, 100'003}) {
@@ -128,6 +175,8 @@ void check_contract(Communicator& group) {
   }
   check_async(group);
   check_ring(group);
+  check_messages(group);
+  check_crossing_orders(group);
   group.barrier();
 }
 
@@ -185,6 +234,8 @@ TEST_CASE("communicator contract: tensors that cannot be right are refused befor
     require(refused([&] { group.reduce_scatter(seven, four, ReduceOp::kSum); }), "parts");
     require(refused([&] { group.all_to_all(seven, seven); }), "uneven parts");
     require(refused([&] { group.send(four, rank); }), "to itself");
+    require(refused([&] { group.send_async(four, rank); }), "to itself");
+    require(refused([&] { group.recv_async(four, 2); }), "from nobody");
     require(refused([&] { group.broadcast(four, 2); }), "no such root");
     group.barrier();  // the group still works
   });
@@ -251,4 +302,28 @@ TEST_CASE("mesh comms: shutdown with a call in flight neither hangs nor waits fo
     }
   });
   CHECK(std::chrono::steady_clock::now() - began < 20s);
+}
+
+TEST_CASE("mesh comms: shutdown with messages in flight neither hangs nor waits for the deadline", "[comm]") {
+  spawn_ranks(2, [](int rank, const auto& region) {
+    MeshCommsOptions options = dp_options(2, rank, region);
+    options.timeout = 20min;
+    MeshComms comms(options);
+    at::Tensor in = at::zeros({4}, at::kFloat);  // [4]
+    std::unique_ptr<Pending> sending, receiving;
+    if (rank == 0) {
+      sending = comms.gradient().send_async(at::zeros({1'000'000}, at::kFloat), 1);
+      receiving = comms.gradient().recv_async(in, 1);
+    }
+    comms.world().barrier();
+    comms.shutdown();
+    if (rank == 1) return;
+    for (Pending* pending : {sending.get(), receiving.get()}) {
+      try {
+        pending->wait();
+        require(false, "no error");
+      } catch (const CommError&) {
+      }
+    }
+  });
 }

@@ -109,6 +109,71 @@ TEST_CASE("mesh comms: neighbours of a tp group that share a head are a group", 
   });
 }
 
+TEST_CASE("mesh comms: gradients of a pipeline have a group of their own over the stages", "[comm]") {
+  const MeshShape shape{.pp = 3, .dp = 2};
+  spawn_ranks(6, [&](int rank, const auto& region) {
+    MeshComms comms(options_for(shape, rank, region));
+    Communicator& activations = comms.axis(Axis::kPipeline);
+    Communicator& gradients = comms.pipeline_gradients();
+    require(gradients.name() == "pp_grad" && gradients.size() == 3, "name and size");
+    require(gradients.rank() == activations.rank(), "the same order");
+    const int stage = gradients.rank();
+    // Crossing messages: each group keeps the order of its own.
+    at::Tensor x = at::zeros({100'000}, at::kFloat), g = at::zeros({100'000}, at::kFloat);  // [n]
+    std::vector<std::unique_ptr<Pending>> pending;
+    if (stage > 0) {
+      pending.push_back(activations.recv_async(x, stage - 1));
+      pending.push_back(gradients.send_async(at::full({100'000}, -rank, at::kFloat), stage - 1));
+    }
+    if (stage < 2) {
+      pending.push_back(gradients.recv_async(g, stage + 1));
+      pending.push_back(activations.send_async(at::full({100'000}, rank, at::kFloat), stage + 1));
+    }
+    for (const auto& message : pending) message->wait();
+    if (stage > 0) require(x[99'999].item<float>() == static_cast<float>(rank - 2), "activation");
+    if (stage < 2) require(g[99'999].item<float>() == static_cast<float>(-rank - 2), "gradient");
+  });
+}
+
+TEST_CASE("mesh comms: first and last stage share a tied embedding, and nobody else", "[comm]") {
+  const MeshShape shape{.pp = 3, .tp = 2};
+  spawn_ranks(6, [&](int rank, const auto& region) {
+    MeshCommsOptions options = options_for(shape, rank, region);
+    options.tied_embedding = true;
+    MeshComms comms(options);
+    const bool holder = rank / 2 != 1;
+    require(comms.embedding().name() == "embedding", "name");
+    require(comms.embedding().size() == (holder ? 2 : 1), "size");
+    const double want = holder ? (1 << rank % 2) + (1 << (4 + rank % 2)) : 1 << rank;
+    require(sum_of(comms.embedding(), 1 << rank) == want, "members");
+  });
+  spawn_ranks(2, [&](int rank, const auto& region) {
+    MeshComms untied(options_for({.pp = 2}, rank, region));
+    require(untied.embedding().size() == 1, "untied");
+  });
+}
+
+TEST_CASE("mesh comms: bytes of a message are counted by its sender", "[comm]") {
+  spawn_ranks(2, [&](int rank, const auto& region) {
+    MeshComms comms(options_for({.pp = 2}, rank, region));
+    Communicator& group = comms.axis(Axis::kPipeline);
+    at::Tensor x = at::zeros({1000}, at::kFloat);  // [1000]
+    for (int n = 0; n < 3; ++n) {
+      if (rank == 0) {
+        group.send(x, 1);
+        group.send_async(x, 1)->wait();
+      } else {
+        group.recv(x, 0);
+        group.recv_async(x, 0)->wait();
+      }
+    }
+    const auto totals = comms.totals();
+    require(totals.size() == 1 && totals[0].axis == "pp", "one operation");
+    require(totals[0].op == (rank == 0 ? "send" : "recv") && totals[0].count == 6, "count");
+    require(totals[0].bytes == (rank == 0 ? 24'000 : 0), "bytes");
+  });
+}
+
 TEST_CASE("mesh comms: byte strings of any length are gathered", "[comm]") {
   spawn_ranks(3, [&](int rank, const auto& region) {
     MeshComms comms(options_for({.dp = 3}, rank, region));

@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "llmtrain/shm/point_to_point.hpp"
-
 #include "src/shm/half_floats.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/spawn_ranks.hpp"
@@ -212,54 +210,6 @@ TEST_CASE("shm all_to_all: part r goes to rank r", "[shm]") {
           require(
               out[from * count + i] == from * 1'000'000 + static_cast<std::size_t>(rank) * 100'000'000 + i,
               "all_to_all");
-    }
-  });
-}
-
-TEST_CASE("shm send and recv: messages of any size keep their order, in both directions at once", "[shm]") {
-  const int ranks = GENERATE(2, 4);
-  const std::vector<std::size_t> sizes = {0, 1, 4096, kLaneBytes, kLaneBytes + 1, 1'000'003};
-  spawn_ranks(ranks, [&](int rank, const auto& region) {
-    ShmGroup group = world(region, rank);
-    const int next = (rank + 1) % ranks;
-    const int previous = (rank + ranks - 1) % ranks;
-    for (std::size_t n = 0; n < sizes.size(); ++n) {
-      std::vector<std::uint8_t> out(sizes[n], static_cast<std::uint8_t>(rank * 16 + static_cast<int>(n)));
-      std::vector<std::uint8_t> in(sizes[n]);
-      // Long messages pass while they are received, so that the ring must not send all at once.
-      if (rank % 2 == 0) {
-        ok(shm_send(group, out.data(), out.size(), next));
-        ok(shm_recv(group, in.data(), in.size(), previous));
-      } else {
-        ok(shm_recv(group, in.data(), in.size(), previous));
-        ok(shm_send(group, out.data(), out.size(), next));
-      }
-      const std::vector<std::uint8_t> want(sizes[n],
-                                           static_cast<std::uint8_t>(previous * 16 + static_cast<int>(n)));
-      require(in == want, "message");
-      if (n % 2 == 0)
-        ok(shm_barrier(group));  // collectives and messages of one group do not disturb each other
-    }
-  });
-}
-
-TEST_CASE("shm send_recv: a whole ring passes messages of any size on at once", "[shm]") {
-  const int ranks = GENERATE(2, 3, 5);
-  const std::vector<std::size_t> sizes = {0, 1, kLaneBytes, 3 * kLaneBytes + 1, 1'000'003};
-  spawn_ranks(ranks, [&](int rank, const auto& region) {
-    ShmGroup group = world(region, rank);
-    const int next = (rank + 1) % ranks;
-    const int previous = (rank + ranks - 1) % ranks;
-    for (std::size_t n = 0; n < sizes.size(); ++n) {
-      // Neighbours send different sizes too: what a rank receives may be longer than what it sends.
-      const auto size_of = [&](int sender) {
-        return sizes[(n + static_cast<std::size_t>(sender)) % sizes.size()];
-      };
-      const std::vector<std::uint8_t> out(size_of(rank), static_cast<std::uint8_t>(16 * rank + 1));
-      std::vector<std::uint8_t> in(size_of(previous));
-      ok(shm_send_recv(group, out.data(), out.size(), next, in.data(), in.size(), previous));
-      require(in == std::vector<std::uint8_t>(in.size(), static_cast<std::uint8_t>(16 * previous + 1)),
-              "message");
     }
   });
 }

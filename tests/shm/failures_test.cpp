@@ -133,11 +133,13 @@ TEST_CASE("shm failures: messages have deadlines and sizes too", "[shm]") {
       require(shm_send(group, data.data(), 100, 1).ok(), "a short message is buffered");
       const Status status = shm_send(group, data.data(), data.size(), 1);
       require(!status && group.missing_ranks() == std::vector<int>{10}, "nobody receives the long one");
-      require_words(status.error().message, {"send #2 of group dp", "rank 10"});
+      require_words(status.error().message,
+                    {"send #2 to rank 10 of group dp timed out after 0.3 s; did not arrive: rank 10"});
     } else {
       const Status status = shm_recv(group, data.data(), 99, 0);
       require(!status, "a size that differs");
-      require_words(status.error().message, {"recv #1", "expected 99 bytes", "sent 100"});
+      require_words(status.error().message,
+                    {"recv #1 from rank 0 of group dp expected 99 bytes and got 100"});
       std::this_thread::sleep_for(500ms);
     }
   });

@@ -13,8 +13,8 @@
 // How ranks exchange tensors: one ordered group of ranks, a few verbs, tensors in and out.
 //
 // Every verb is collective over the group (messages over two of its ranks) and must be called by
-// all its ranks in the same order. A group of one is the identity. Tensors are contiguous; the result
-// is in place or in `out`. Failures throw CommError. Not thread-safe; one owner.
+// all its ranks in the same order. A group of one is the identity, and has nobody to send to. Tensors are
+// contiguous; the result is in place or in `out`. Failures throw CommError. Not thread-safe; one owner.
 namespace llmtrain {
 
 // A wait ended without its peers. what() names group, operation, sequence number and missing ranks.
@@ -56,8 +56,14 @@ class Communicator {
   // in and out [size x n]: part r of `in` goes to rank r, part r of `out` came from rank r.
   virtual void all_to_all(const at::Tensor& in, at::Tensor& out) = 0;
   virtual void broadcast(at::Tensor& inout, int root) = 0;
+  // Messages from one rank to another keep their order, whichever verbs send and take them; messages of
+  // other pairs, of the other direction, and collectives of the group are not held up by one that waits.
   virtual void send(const at::Tensor& tensor, int to) = 0;
   virtual void recv(at::Tensor& tensor, int from) = 0;
+  // Never waits for the receiver. A message in flight is lost when the communicator is destroyed.
+  virtual std::unique_ptr<Pending> send_async(const at::Tensor& tensor, int to) = 0;
+  // May be posted long before the message is sent.
+  virtual std::unique_ptr<Pending> recv_async(at::Tensor& tensor, int from) = 0;
   // Sends `out` to one rank while `in` comes from another; all ranks of a ring may call it together.
   virtual std::unique_ptr<Pending> send_recv_async(const at::Tensor& out,
                                                    int to,

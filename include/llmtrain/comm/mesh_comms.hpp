@@ -10,7 +10,8 @@
 #include "llmtrain/topology/mesh.hpp"
 
 // All communicators of one rank: world, one per axis of the mesh, the gradient group and the parts of it that
-// share one copy of sharded state, and the ranks of a tensor-parallel group that hold the same values.
+// share one copy of sharded state, the ranks of a tensor-parallel group that hold the same values, and what a
+// pipeline has beside its axis.
 //
 // They are created in one fixed order on all ranks; groups of one are solo. shutdown() ends them in
 // reverse order, also while a peer is missing; the destructor calls it if nobody did. Used by one thread.
@@ -27,7 +28,8 @@ struct MeshCommsOptions {
   int shard_size = 0;       // neighbours in the gradient group that share state; divides it; 0 = all
   std::shared_ptr<ShmRegion> region;  // of shape.world_size() ranks; may be null for one rank
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // of one wait
-  bool check_calls = false;  // compare operation and shape of every collective over the group
+  bool tied_embedding = false;  // first and last pipeline stage hold the same weight
+  bool check_calls = false;     // compare operation and shape of every collective over the group
   bool trace = true;
   BlackBox* black_box = nullptr;  // newest collectives go there; may be null
 };
@@ -51,6 +53,11 @@ class MeshComms {
   Communicator& shard_replicas() { return *shard_replicas_; }
   // The part of the tp group that holds the same key/value head; alone when there are heads for all.
   Communicator& tensor_replicas() { return *tensor_replicas_; }
+  // The pp group once more: gradients travel towards the input in an order of their own, beside the
+  // activations of axis(kPipeline).
+  Communicator& pipeline_gradients() { return *pipeline_gradients_; }
+  // First and last stage of a pipeline with a tied embedding, for ranks of these; else alone.
+  Communicator& embedding() { return *embedding_; }
 
   // What was communicated so far; empty without tracing.
   std::vector<CommTrace::Total> totals() const { return trace_->totals(); }
@@ -74,6 +81,8 @@ class MeshComms {
   Communicator* shards_ = nullptr;
   std::unique_ptr<Communicator> shard_replicas_;
   std::unique_ptr<Communicator> tensor_replicas_;
+  std::unique_ptr<Communicator> pipeline_gradients_;
+  std::unique_ptr<Communicator> embedding_;
 };
 
 }  // namespace llmtrain

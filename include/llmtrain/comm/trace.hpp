@@ -25,7 +25,7 @@ class CommTrace {
     std::string axis;
     std::string op;
     std::int64_t count = 0;
-    std::int64_t bytes = 0;  // payload given to the operation by this rank
+    std::int64_t bytes = 0;  // payload given to the operation by this rank; of messages, by the sender
     double exposed_ms = 0;   // time the owner stood waiting
   };
 

@@ -18,7 +18,7 @@
 namespace llmtrain {
 
 inline constexpr int kMaxLocalRanks = 64;
-inline constexpr int kGroupSlots = 9;  // groups that one rank can be in
+inline constexpr int kGroupSlots = 11;  // groups that one rank can be in
 inline constexpr std::size_t kChunkBytes = 512 * 1024;
 inline constexpr std::size_t kLaneBytes = 64 * 1024;
 
