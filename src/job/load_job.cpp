@@ -40,6 +40,8 @@ void validate(const JobSpec& spec, const YamlNode& tree, const JobSource& source
   check_model(rules);
   check_data(rules);
   check_layout(rules);
+  check_precision(rules);
+  check_memory(rules);
   check_training(rules);
   check_schedule(rules);
   check_faults(rules);

@@ -45,6 +45,8 @@ void check_run(Rules& rules, bool cuda_available);
 void check_layout(Rules& rules);
 void check_tensor(Rules& rules);
 void check_sequence(Rules& rules);
+void check_precision(Rules& rules);
+void check_memory(Rules& rules);
 void check_data(Rules& rules);
 void check_training(Rules& rules);
 void check_schedule(Rules& rules);

@@ -81,22 +81,6 @@ void check_layout(Rules& rules) {
       rules.error(
           "launch.env",
           fmt::format("\"{}\" is no name of an environment variable; allowed: letters, digits and _", name));
-
-  const PrecisionSpec& precision = rules.spec.precision;
-  if (precision.compute == DType::kFp16)
-    rules.error("precision.compute",
-                "= fp16: needs a loss scaler, which is not in this version; allowed: bf16, fp32, fp64");
-  // Gradients are summed where they lie: in the type of the main gradients.
-  const DType main = precision.compute == DType::kFp64 ? DType::kFp64 : DType::kFp32;
-  if (precision.reduce && *precision.reduce != main &&
-      rules.usable({"precision.compute", "precision.reduce"}))
-    rules.error(
-        "precision.reduce",
-        fmt::format("= {}: under precision.compute = {} gradients are kept and summed in {}; allowed: {}",
-                    to_string(*precision.reduce),
-                    to_string(precision.compute),
-                    to_string(main),
-                    to_string(main)));
 }
 
 void check_run(Rules& rules, bool cuda_available) {

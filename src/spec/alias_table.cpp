@@ -112,6 +112,19 @@ constexpr std::array kAliases = {
     Alias{"precision.grad_reduce", "precision.reduce"},
     Alias{"mixed_precision_param", "precision.compute"},
     Alias{"mixed_precision_reduce", "precision.reduce"},
+    Alias{"grad_reduce_dtype", "precision.reduce"},
+    Alias{"initial_loss_scale", "precision.loss_scale.initial"},
+    Alias{"loss_scale_window", "precision.loss_scale.window"},
+    Alias{"fp16.loss_scale_window", "precision.loss_scale.window"},
+    Alias{"hysteresis", "precision.loss_scale.hysteresis"},
+    Alias{"fp16.hysteresis", "precision.loss_scale.hysteresis"},
+    Alias{"min_loss_scale", "precision.loss_scale.floor"},
+    Alias{"fp16.min_loss_scale", "precision.loss_scale.floor"},
+
+    // memory
+    Alias{"recompute_granularity", "memory.recompute"},
+    Alias{"activation_checkpoint.mode", "memory.recompute"},
+    Alias{"recompute_num_layers", "memory.recompute_layers"},
 
     // optimizer
     Alias{"optimizer.type", "optimizer.name"},

@@ -24,7 +24,7 @@ TEST_CASE("hints: an unknown key is named in full, with the key that was meant",
        "data.train[1].wieght: unknown key; did you mean data.train[].weight?"},
       {"checkpoint: {frobnicate: 1}",
        "unknown key; known here: interval, keep_last, keep_every, save_initial, resume"},
-      {"memory: {recompute: full}", "memory: unknown key; known here: version, run, model"},
+      {"planner: {budget: 1}", "planner: unknown key; known here: version, run, model"},
   };
   for (const auto& refused : cases) {
     const Read read(refused.yaml);

@@ -47,6 +47,12 @@ LLMTRAIN_ENUM_NAMES(SequenceMethod,
                     {"ring", SequenceMethod::kRing},
                     {"ulysses", SequenceMethod::kUlysses},
                     {"allgather", SequenceMethod::kAllGather});
+LLMTRAIN_ENUM_NAMES(Recompute,
+                    3,
+                    {"none", Recompute::kNone},
+                    {"selective", Recompute::kSelective},
+                    {"full", Recompute::kFull});
+LLMTRAIN_ENUM_NAMES(OptimizerOffload, 2, {"none", OptimizerOffload::kNone}, {"cpu", OptimizerOffload::kCpu});
 LLMTRAIN_ENUM_NAMES(OptimizerKind, 2, {"adamw", OptimizerKind::kAdamW}, {"sgd", OptimizerKind::kSgd});
 LLMTRAIN_ENUM_NAMES(LrStyle,
                     5,

@@ -49,6 +49,7 @@ concept FieldsOf = std::same_as<std::remove_const_t<S>, Spec>;
 // Sizes are bounded so that no product of them overflows 64 bits.
 inline constexpr double kMaxCount = 1e6;
 inline constexpr double kMaxExtent = 1 << 27;
+inline constexpr double kMaxLossScale = 1LL << 40;
 
 void visit_fields(FieldsOf<RunSpec> auto& s, auto&& v) {
   v({"name", "names the run; part of paths, so without `/`", anything()}, s.name);
@@ -167,10 +168,41 @@ void visit_fields(FieldsOf<BatchSpec> auto& s, auto&& v) {
     s.global_batch_size);
 }
 
+void visit_fields(FieldsOf<LossScaleSpec> auto& s, auto&& v) {
+  v({"initial", "scale of the first step, a power of two", between(1, kMaxLossScale)}, s.initial);
+  v({"window", "steps without an overflow after which the scale doubles", between(1, 1e9)}, s.window);
+  v({"hysteresis", "overflows after which it halves, counted anew when it doubles", between(1, 1000)},
+    s.hysteresis);
+  v({"floor", "it never halves below this; steps that overflow here count as diverged", above(0)}, s.floor);
+}
+
 void visit_fields(FieldsOf<PrecisionSpec> auto& s, auto&& v) {
   v({"compute", "type of weights and activations in forward and backward", anything()}, s.compute);
-  v({"reduce", "type in which gradients are summed; `auto` = the wider of fp32 and compute", anything()},
+  v({"reduce",
+     "type in which gradients travel between ranks, added up in fp32 on the way; `auto` = the type in which "
+     "they are kept: the wider of fp32 and compute",
+     anything()},
     s.reduce);
+  v({"loss_scale", "fp16: what the loss is multiplied by, so that small gradients are not lost", anything()},
+    s.loss_scale);
+}
+
+void visit_fields(FieldsOf<MemorySpec> auto& s, auto&& v) {
+  v({"recompute",
+     "what of a block's forward pass is computed again in backward instead of kept: none, selective = norms, "
+     "attention and MLP activations but no product with weights, full = everything but the block's input",
+     anything()},
+    s.recompute);
+  v({"recompute_layers",
+     "in the first blocks of every pipeline chunk only; `auto` = in all",
+     between(0, 10000)},
+    s.recompute_layers);
+  v({"offload_optimizer",
+     "where master weights and moments lie, and the update is computed: none = on the rank's device, cpu = "
+     "in "
+     "host memory",
+     anything()},
+    s.offload_optimizer);
 }
 
 void visit_fields(FieldsOf<OptimizerSpec> auto& s, auto&& v) {
@@ -256,6 +288,7 @@ void visit_fields(FieldsOf<JobSpec> auto& s, auto&& v) {
   v({"parallelism", "how the job is cut over ranks", anything()}, s.parallelism);
   v({"batch", "sequences of a step", anything()}, s.batch);
   v({"precision", "number formats", anything()}, s.precision);
+  v({"memory", "what is kept where, and what is computed again", anything()}, s.memory);
   v({"optimizer", "the update rule", anything()}, s.optimizer);
   v({"lr_schedule", "the learning rate over time", anything()}, s.lr_schedule);
   v({"train", "how long, and what happens in between", anything()}, s.train);

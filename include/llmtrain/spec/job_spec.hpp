@@ -102,9 +102,28 @@ struct BatchSpec {
   std::optional<std::int64_t> global_batch_size;  // one of the two is derived; both given = checked
 };
 
+// fp16 gradients are computed from a loss that is multiplied by a scale, which follows what overflows.
+struct LossScaleSpec {
+  double initial = 65536;
+  std::int64_t window = 1000;  // steps without an overflow until it doubles
+  int hysteresis = 2;          // overflows until it halves; counted anew when it doubles
+  double floor = 1;
+};
+
 struct PrecisionSpec {
   DType compute = DType::kFp32;
   std::optional<DType> reduce;  // auto: max(fp32, compute)
+  LossScaleSpec loss_scale{};
+};
+
+// What of a block's forward pass is computed again in backward instead of kept.
+enum class Recompute { kNone, kSelective, kFull };
+enum class OptimizerOffload { kNone, kCpu };
+
+struct MemorySpec {
+  Recompute recompute = Recompute::kNone;
+  std::optional<std::int64_t> recompute_layers;  // the first blocks of every pipeline chunk; auto: all
+  OptimizerOffload offload_optimizer = OptimizerOffload::kNone;
 };
 
 enum class OptimizerKind { kAdamW, kSgd };
@@ -191,6 +210,7 @@ struct JobSpec {
   ParallelismSpec parallelism;
   BatchSpec batch;
   PrecisionSpec precision;
+  MemorySpec memory;
   OptimizerSpec optimizer;
   LrScheduleSpec lr_schedule;
   TrainSpec train;
