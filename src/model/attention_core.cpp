@@ -78,7 +78,8 @@ at::Tensor norm_heads(const at::Tensor& x, const BlockWeights& w, at::Tensor& y)
 void norm_heads_backward(at::Tensor& grad,
                          const at::Tensor& x,
                          const at::Tensor& rstd,
-                         const BlockWeights& w) {
+                         const BlockWeights& w,
+                         const GradientContext& context) {
   const std::int64_t width = x.size(1);
   const std::int64_t d = w.head_dim;
   const std::int64_t heads = w.heads + w.kv_heads;
@@ -109,8 +110,10 @@ void norm_heads_backward(at::Tensor& grad,
                                   false);
       }
     });
-    dq_norm.add_to(pointer<Acc<T>>(w.q_norm.grad));
-    dk_norm.add_to(pointer<Acc<T>>(w.k_norm.grad));
+    context.run([dq_norm = std::move(dq_norm), dk_norm = std::move(dk_norm), &w] {
+      dq_norm.add_to(pointer<Acc<T>>(w.q_norm.grad));
+      dk_norm.add_to(pointer<Acc<T>>(w.k_norm.grad));
+    });
   });
 }
 
@@ -137,7 +140,8 @@ at::Tensor attention_core(const at::Tensor& qkv,
                           const BlockWeights& w,
                           const SequenceLayout& layout,
                           const RopeTables& rope,
-                          const SequenceGroup& group,
+                          const GradientContext& context,
+                          bool may_overwrite,
                           KvCache::Layer* cache) {
   at::Tensor rotated = qkv.detach();  // [b s, (n + 2k) d]
   at::Tensor raw;                     // [b s, (n + 2k) d] with qk-norm: what it was computed from
@@ -146,31 +150,34 @@ at::Tensor attention_core(const at::Tensor& qkv,
     raw = rotated;
     rotated = empty_host(raw.sizes(), dtype_of(raw.scalar_type()));
     rstd = norm_heads(raw, w, rotated);
+  } else if (!may_overwrite && rope.defined()) {
+    rotated = rotated.clone();
   }
   rotate_rows(rotated, w, layout, rope, 1);
   const QueryKeyValue views = split_heads(rotated, w, layout);
   const double scale = 1.0 / std::sqrt(static_cast<double>(w.head_dim));
   if (cache) return rows_of(attend_cached(views, scale, *cache, layout));  // [b s, n d]
 
-  const Attended attended = causal_attention(views, scale, group);
+  const Attended attended = causal_attention(views, scale, context.sequence);
   at::Tensor out = rows_of(attended.out).detach();  // [b s, n d]
   if (!wants_gradient({qkv})) return out;
 
-  attach_backward(out, {qkv}, "Attention", [=, back = attended.backward, &w, &rope](const at::Tensor& dy) {
-    const at::Tensor d_out = dy.contiguous()
-                                 .view({layout.batch, layout.length, w.heads, w.head_dim})
-                                 .transpose(1, 2);  // [b, n, s, d]
-    const AttentionGradients grads = back(d_out);
-    at::Tensor d_qkv = empty_host({dy.size(0), (w.heads + 2 * w.kv_heads) * w.head_dim},
-                                  dtype_of(dy.scalar_type()));  // [b s, (n + 2k) d]
-    const QueryKeyValue to = split_heads(d_qkv, w, layout);
-    to.q.copy_(grads.dq);
-    to.k.copy_(grads.dk);
-    to.v.copy_(grads.dv);
-    rotate_rows(d_qkv, w, layout, rope, -1);
-    if (rstd.defined()) norm_heads_backward(d_qkv, raw, rstd, w);
-    return std::vector<at::Tensor>{d_qkv};
-  });
+  attach_backward(
+      out, {qkv}, "Attention", [=, back = attended.backward, &w, &rope, &context](const at::Tensor& dy) {
+        const at::Tensor d_out = dy.contiguous()
+                                     .view({layout.batch, layout.length, w.heads, w.head_dim})
+                                     .transpose(1, 2);  // [b, n, s, d]
+        const AttentionGradients grads = back(d_out);
+        at::Tensor d_qkv = empty_host({dy.size(0), (w.heads + 2 * w.kv_heads) * w.head_dim},
+                                      dtype_of(dy.scalar_type()));  // [b s, (n + 2k) d]
+        const QueryKeyValue to = split_heads(d_qkv, w, layout);
+        to.q.copy_(grads.dq);
+        to.k.copy_(grads.dk);
+        to.v.copy_(grads.dv);
+        rotate_rows(d_qkv, w, layout, rope, -1);
+        if (rstd.defined()) norm_heads_backward(d_qkv, raw, rstd, w, context);
+        return std::vector<at::Tensor>{d_qkv};
+      });
   return out;
 }
 

@@ -28,11 +28,19 @@ at::Tensor block(const at::Tensor& x,
                  const SequenceLayout& layout,
                  const RopeTables& rope,
                  const GradientContext& context,
+                 Recompute recompute,
                  KvCache::Layer* cache) {
-  const at::Tensor qkv = column_linear(norm(x, w.attention_norm), w.qkv, context);  // [b s, (n + 2k) d]
-  const at::Tensor heads = attention_core(qkv, w, layout, rope, context.sequence, cache);  // [b s, n d]
-  const at::Tensor middle = row_linear(heads, w.out, context, x);                          // [b s, h]
-  return mlp(norm(middle, w.mlp_norm), w.mlp, context, middle);                            // [b s, h]
+  const bool keeps = recompute != Recompute::kSelective;
+  const auto normed_by = [&](const NormWeights& weights) {
+    return [&weights, &context](const at::Tensor& rows) { return norm(rows, weights, context); };
+  };
+  const auto attend = [=, &w, &rope, &context](const at::Tensor& qkv) {
+    return attention_core(qkv, w, layout, rope, context, keeps, cache);
+  };
+  const at::Tensor qkv = column_linear(
+      linear_input(x, normed_by(w.attention_norm), keeps), w.qkv, context);  // [b s, (n + 2k) d]
+  const at::Tensor middle = row_linear(linear_input(qkv, attend, keeps), w.out, context, x);      // [b s, h]
+  return mlp(linear_input(middle, normed_by(w.mlp_norm), keeps), w.mlp, context, middle, keeps);  // [b s, h]
 }
 
 }  // namespace llmtrain

@@ -42,22 +42,25 @@ struct SequenceLayout {
   }
 };
 
-// x [b s, h] -> [b s, h]. With a cache layer, keys and values are added to it behind what it has and
-// attention runs over everything cached; no gradient then.
+// x [b s, h] -> [b s, h]. Under selective recompute the graph keeps what products with weights made, and
+// neither norms nor the results of attention and activation. With a cache layer, keys and values are added to
+// it behind what it has and attention runs over everything cached; no gradient then.
 at::Tensor block(const at::Tensor& x,
                  const BlockWeights& w,
                  const SequenceLayout& layout,
                  const RopeTables& rope,
                  const GradientContext& context,
+                 Recompute recompute = Recompute::kNone,
                  KvCache::Layer* cache = nullptr);
 
 // The part between the projections: qk-norm, rotation, attention. qkv [b s, (n + 2k) d] -> [b s, n d].
-// Overwrites qkv unless the model has qk-norm.
+// May compute in the memory of qkv unless the caller needs it again.
 at::Tensor attention_core(const at::Tensor& qkv,
                           const BlockWeights& w,
                           const SequenceLayout& layout,
                           const RopeTables& rope,
-                          const SequenceGroup& group,
+                          const GradientContext& context,
+                          bool may_overwrite,
                           KvCache::Layer* cache);
 
 }  // namespace llmtrain

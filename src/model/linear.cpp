@@ -60,48 +60,55 @@ LinearWeights linear_weights(const FlatParameters& params, const std::vector<std
   return w;
 }
 
-at::Tensor column_linear(const at::Tensor& x, const LinearWeights& w, const GradientContext& context) {
-  expect_shape(x, {kAnyExtent, w.in}, "input of a linear layer");
-  const at::Tensor rows = x.detach();                                            // [t, in]
-  const at::Tensor input = context.region.whole(rows);                           // [t, in]
-  at::Tensor y = empty_host({input.size(0), w.out}, dtype_of(x.scalar_type()));  // [t, out]
+at::Tensor column_linear(const LinearInput& x, const LinearWeights& w, const GradientContext& context) {
+  const at::Tensor rows = x.values();  // [t, in]
+  expect_shape(rows, {kAnyExtent, w.in}, "input of a linear layer");
+  const at::Tensor input = context.region.whole(rows);                              // [t, in]
+  at::Tensor y = empty_host({input.size(0), w.out}, dtype_of(rows.scalar_type()));  // [t, out]
   if (!w.biases.empty()) add_bias(y, w, true);
   multiply(input, w, y, w.biases.empty() ? 0.0 : 1.0);
-  if (wants_gradient({x})) {
-    attach_backward(y, {x}, "ColumnLinear", [rows, &w, &context](const at::Tensor& dy) {
-      const at::Tensor grad = dy.contiguous();              // [t, out]
-      const at::Tensor again = context.region.whole(rows);  // [t, in]
-      context.run([grad, again, &w] { add_linear_weight_gradient(grad, again, w); });
-      return std::vector<at::Tensor>{context.region.summed(linear_input_gradient(grad, w))};
-    });
+  if (wants_gradient({x.source()})) {
+    attach_backward(
+        y, {x.source()}, "ColumnLinear", [kept = x.detached(), &w, &context](const at::Tensor& dy) {
+          RestoredInput restored = kept.restored();                          // [t, in]
+          const at::Tensor grad = dy.contiguous();                           // [t, out]
+          const at::Tensor again = context.region.whole(restored.values());  // [t, in]
+          context.run([grad, again, &w] { add_linear_weight_gradient(grad, again, w); });
+          const at::Tensor d_rows = context.region.summed(linear_input_gradient(grad, w));  // [t, in]
+          return std::vector<at::Tensor>{std::move(restored).source_gradient(d_rows)};
+        });
   }
   return y;
 }
 
-at::Tensor row_linear(const at::Tensor& x,
+at::Tensor row_linear(const LinearInput& x,
                       const LinearWeights& w,
                       const GradientContext& context,
                       const at::Tensor& residual) {
-  expect_shape(x, {kAnyExtent, w.in}, "input of a linear layer");
-  const at::Tensor input = x.detach();       // [t, in]
+  const at::Tensor input = x.values();  // [t, in]
+  expect_shape(input, {kAnyExtent, w.in}, "input of a linear layer");
   at::Tensor y = residual.detach().clone();  // [t, out]
   const bool biased_by_all = context.region.plant() == Plant::kRowBias;
   if (!w.biases.empty() && !biased_by_all) add_bias(y, w, false);
   if (context.region.is_alone()) {
     multiply(input, w, y, 1.0);
   } else {
-    at::Tensor partial = empty_host({x.size(0), w.out}, dtype_of(x.scalar_type()));  // [t, out]
+    at::Tensor partial = empty_host({input.size(0), w.out}, dtype_of(input.scalar_type()));  // [t, out]
     multiply(input, w, partial, 0.0);
     if (biased_by_all) add_bias(partial, w, false);
     y.add_(context.region.summed(partial));
   }
-  if (wants_gradient({x, residual})) {
-    attach_backward(y, {x, residual}, "RowLinear", [input, &w, &context](const at::Tensor& dy) {
-      const at::Tensor rows = dy.contiguous();             // [t, out]
-      const at::Tensor grad = context.region.whole(rows);  // [t, out]
-      context.run([grad, input, &w] { add_linear_weight_gradient(grad, input, w); });
-      return std::vector<at::Tensor>{linear_input_gradient(grad, w), rows};
-    });
+  if (wants_gradient({x.source(), residual})) {
+    attach_backward(
+        y, {x.source(), residual}, "RowLinear", [kept = x.detached(), &w, &context](const at::Tensor& dy) {
+          RestoredInput restored = kept.restored();            // [t, in]
+          const at::Tensor rows = dy.contiguous();             // [t, out]
+          const at::Tensor grad = context.region.whole(rows);  // [t, out]
+          context.run(
+              [grad, values = restored.values(), &w] { add_linear_weight_gradient(grad, values, w); });
+          return std::vector<at::Tensor>{std::move(restored).source_gradient(linear_input_gradient(grad, w)),
+                                         rows};
+        });
   }
   return y;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gradient_context.hpp"
+#include "linear_input.hpp"
 
 // Linear layers, alone or stacked: query, key and value (gate and up) read the same input, so they are
 // one product when their weights are neighbours in the flat buffer.
@@ -25,10 +26,10 @@ struct LinearWeights {
 LinearWeights linear_weights(const FlatParameters& params, const std::vector<std::string>& names);
 
 // y [t, out] = x [t, in] W^T + bias. Backward returns dx and adds to main gradients.
-at::Tensor column_linear(const at::Tensor& x, const LinearWeights& w, const GradientContext& context);
+at::Tensor column_linear(const LinearInput& x, const LinearWeights& w, const GradientContext& context);
 
 // y [t, out] = residual [t, out] + bias + the sum over ranks of x [t, in] W^T; the bias counts once.
-at::Tensor row_linear(const at::Tensor& x,
+at::Tensor row_linear(const LinearInput& x,
                       const LinearWeights& w,
                       const GradientContext& context,
                       const at::Tensor& residual);

@@ -79,13 +79,14 @@ MlpWeights mlp_weights(const FlatParameters& params, const ModelSpec& model, con
           .down = linear_weights(params, {prefix + "down_proj"})};
 }
 
-at::Tensor mlp(const at::Tensor& x,
+at::Tensor mlp(const LinearInput& x,
                const MlpWeights& w,
                const GradientContext& context,
-               const at::Tensor& residual) {
+               const at::Tensor& residual,
+               bool keeps_activation) {
   const at::Tensor up = column_linear(x, w.up, context);  // [t, u]
-  const at::Tensor active = activation(up, w.kind);       // [t, f]
-  return row_linear(active, w.down, context, residual);   // [t, h]
+  const auto activate = [kind = w.kind](const at::Tensor& rows) { return activation(rows, kind); };
+  return row_linear(linear_input(up, activate, keeps_activation), w.down, context, residual);  // [t, h]
 }
 
 }  // namespace llmtrain

@@ -15,10 +15,11 @@ struct MlpWeights {
 
 MlpWeights mlp_weights(const FlatParameters& params, const ModelSpec& model, const std::string& prefix);
 
-// residual [t, h] + down(act(up(x [t, h])))
-at::Tensor mlp(const at::Tensor& x,
+// residual [t, h] + down(act(up(x [t, h]))). What act makes is kept for backward, or made again.
+at::Tensor mlp(const LinearInput& x,
                const MlpWeights& w,
                const GradientContext& context,
-               const at::Tensor& residual);
+               const at::Tensor& residual,
+               bool keeps_activation);
 
 }  // namespace llmtrain

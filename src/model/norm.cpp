@@ -47,7 +47,8 @@ Statistics normalise(const at::Tensor& x, const NormWeights& w, at::Tensor& y) {
 at::Tensor norm_backward(const at::Tensor& dy,
                          const at::Tensor& x,
                          const Statistics& stats,
-                         const NormWeights& w) {
+                         const NormWeights& w,
+                         const GradientContext& context) {
   const std::int64_t rows = x.size(0);
   const std::int64_t cols = x.size(1);
   at::Tensor dx = empty_host({rows, cols}, dtype_of(x.scalar_type()));  // [t, h]
@@ -84,8 +85,10 @@ at::Tensor norm_backward(const at::Tensor& dy,
                                     cols,
                                     false);
     });
-    dw.add_to(pointer<Acc<T>>(w.weight.grad));
-    if (w.kind == NormKind::kLayerNorm) db.add_to(pointer<Acc<T>>(w.bias.grad));
+    context.run([dw = std::move(dw), db = std::move(db), &w] {
+      dw.add_to(pointer<Acc<T>>(w.weight.grad));
+      if (w.kind == NormKind::kLayerNorm) db.add_to(pointer<Acc<T>>(w.bias.grad));
+    });
   });
   return dx;
 }
@@ -99,14 +102,14 @@ NormWeights norm_weights(const FlatParameters& params, const ModelSpec& model, c
           .bias = params.view(name + ".bias")};
 }
 
-at::Tensor norm(const at::Tensor& x, const NormWeights& w) {
+at::Tensor norm(const at::Tensor& x, const NormWeights& w, const GradientContext& context) {
   expect_shape(x, {kAnyExtent, w.weight.weight.size(0)}, "input of a norm");
   const at::Tensor input = x.detach().contiguous();                         // [t, h]
   at::Tensor y = empty_host(input.sizes(), dtype_of(input.scalar_type()));  // [t, h]
   const Statistics stats = normalise(input, w, y);
   if (wants_gradient({x})) {
-    attach_backward(y, {x}, "Norm", [input, stats, &w](const at::Tensor& dy) {
-      return std::vector<at::Tensor>{norm_backward(dy.contiguous(), input, stats, w)};
+    attach_backward(y, {x}, "Norm", [input, stats, &w, &context](const at::Tensor& dy) {
+      return std::vector<at::Tensor>{norm_backward(dy.contiguous(), input, stats, w, context)};
     });
   }
   return y;

@@ -17,6 +17,6 @@ struct NormWeights {
 NormWeights norm_weights(const FlatParameters& params, const ModelSpec& model, const std::string& name);
 
 // x [t, h] -> [t, h]
-at::Tensor norm(const at::Tensor& x, const NormWeights& w);
+at::Tensor norm(const at::Tensor& x, const NormWeights& w, const GradientContext& context);
 
 }  // namespace llmtrain

@@ -10,11 +10,13 @@
 #include "llmtrain/model/kv_cache.hpp"
 #include "llmtrain/parallel/gradient_reducer.hpp"
 #include "llmtrain/parallel/parameter_gather.hpp"
+#include "llmtrain/placement/recompute.hpp"
 #include "llmtrain/tensor/gradient_node.hpp"
 
 #include "block.hpp"
 #include "embedding.hpp"
 #include "head.hpp"
+#include "kept_block.hpp"
 
 // Shapes: b sequences of s tokens, h width. Where sequences are cut over an sp group, s counts this rank's;
 // where the sequence is sharded over tp, b s is this rank's part between segments.
@@ -30,8 +32,8 @@ std::int64_t default_chunk(const ModelSpec& model, DType compute, int ranks) {
   return std::max<std::int64_t>(64, kLogitsBytes / row);
 }
 
-// A segment's forward, kept until its backward: the graph hangs between the two.
-struct KeptSegment {
+// The final norm's forward, kept until its backward: the graph hangs between the two.
+struct KeptNorm {
   at::Tensor input;   // [b s, h] leaf
   at::Tensor output;  // [b s, h]
 };
@@ -40,8 +42,8 @@ struct KeptSegment {
 struct KeptPass {
   at::Tensor tokens;  // [b, s]
   SequenceLayout layout;
-  std::vector<KeptSegment> blocks{};
-  KeptSegment final_norm{};
+  std::vector<KeptBlock> blocks{};
+  KeptNorm final_norm{};
   at::Tensor d_normed{};  // [b s, h] gradient of the final norm's output
 };
 
@@ -59,6 +61,7 @@ struct Transformer::Impl {
                 .runner = {}},
         weights(options.weights),
         gradients(options.gradients),
+        memory(options.memory),
         embedding(embedding_weights(parameters)),
         head(head_weights(parameters, spec)) {
     LLMTRAIN_CHECK(context.region.size() == parameters.place().size,
@@ -80,6 +83,9 @@ struct Transformer::Impl {
   SegmentIndex head_segment() const { return static_cast<SegmentIndex>(blocks.size()) + 1; }
   void acquire(SegmentIndex segment, PassDirection direction) const {
     if (weights != nullptr) weights->acquire(segment, direction);
+  }
+  Recompute recompute_of_block(std::size_t i) const {
+    return recompute_of(memory, static_cast<std::int64_t>(i));
   }
   void prepare_gradients(SegmentIndex segment) const {
     if (gradients != nullptr) gradients->prepare(segment);
@@ -119,10 +125,11 @@ struct Transformer::Impl {
     at::Tensor x = embed(tokens, embedding, layout, context.region);  // [b s, h]
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       acquire(static_cast<SegmentIndex>(i) + 1, PassDirection::kForward);
-      x = block(x, blocks[i], layout, rope, context, cache ? &cache->layer(static_cast<int>(i)) : nullptr);
+      KvCache::Layer* const layer = cache ? &cache->layer(static_cast<int>(i)) : nullptr;
+      x = block(x, blocks[i], layout, rope, context, Recompute::kNone, layer);
     }
     acquire(head_segment(), PassDirection::kForward);
-    return norm(x, head.norm);  // [b s, h]
+    return norm(x, head.norm, context);  // [b s, h]
   }
 
   ModelSpec model;
@@ -132,6 +139,7 @@ struct Transformer::Impl {
   GradientContext context;
   ParameterGather* weights;
   GradientReducer* gradients;
+  MemorySpec memory;
   EmbeddingWeights embedding;
   std::vector<BlockWeights> blocks;
   HeadWeights head;
@@ -150,16 +158,15 @@ LossSums Transformer::forward(const MicroBatch& batch, double gradient_seed) {
   KeptPass pass{.tokens = batch.tokens, .layout = m.layout_of(batch.tokens)};
   m.acquire(0, PassDirection::kForward);
   at::Tensor x = embed(batch.tokens, m.embedding, pass.layout, m.context.region);  // [b s, h]
-  for (const BlockWeights& weights : m.blocks) {
-    m.acquire(static_cast<SegmentIndex>(pass.blocks.size()) + 1, PassDirection::kForward);
-    const at::Tensor input = leaf_of(x);                                              // [b s, h]
-    const at::Tensor output = block(input, weights, pass.layout, m.rope, m.context);  // [b s, h]
-    pass.blocks.push_back({.input = input, .output = output});
-    x = output;
+  for (std::size_t i = 0; i < m.blocks.size(); ++i) {
+    m.acquire(static_cast<SegmentIndex>(i) + 1, PassDirection::kForward);
+    pass.blocks.push_back(
+        block_forward(x, m.blocks[i], pass.layout, m.rope, m.context, m.recompute_of_block(i)));
+    x = pass.blocks.back().output;  // [b s, h]
   }
   m.acquire(m.head_segment(), PassDirection::kForward);
-  pass.final_norm.input = leaf_of(x);                                 // [b s, h]
-  pass.final_norm.output = norm(pass.final_norm.input, m.head.norm);  // [b s, h]
+  pass.final_norm.input = leaf_of(x);                                            // [b s, h]
+  pass.final_norm.output = norm(pass.final_norm.input, m.head.norm, m.context);  // [b s, h]
   m.prepare_gradients(m.head_segment());  // the loss writes that of the head matrix
   const HeadLoss loss = head_loss(pass.final_norm.output.detach(),
                                   batch.labels.contiguous().view({-1}),
@@ -190,8 +197,13 @@ void Transformer::backward(const SegmentCallback& on_gradient_ready) {
     const auto segment = static_cast<SegmentIndex>(i) + 1;
     m.acquire(segment, PassDirection::kBackward);
     m.prepare_gradients(segment);
-    grad = backward_through(pass.blocks[i].output, grad, pass.blocks[i].input);  // [b s, h]
-    pass.blocks[i] = {};
+    grad = block_backward(std::move(pass.blocks[i]),
+                          grad,
+                          m.blocks[i],
+                          pass.layout,
+                          m.rope,
+                          m.context,
+                          m.recompute_of_block(i));  // [b s, h]
     ready(segment);
   }
   m.prepare_gradients(0);

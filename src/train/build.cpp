@@ -190,6 +190,7 @@ Rank::Parts::Parts(RankContext& rank_context)
              .sp_method = context.spec.parallelism.sp_method,
              .weights = &weights,
              .gradients = &reducer,
+             .memory = context.spec.memory,
              .plant = context.plant}),
       replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas(), context.plant),
       norm(parameters, comms.axis(Axis::kTensor), comms.shards(), context.plant),

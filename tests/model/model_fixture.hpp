@@ -45,9 +45,13 @@ inline void randomise(FlatParameters& params, std::uint64_t seed = 5) {
 }
 
 struct TestModel {
-  TestModel(const ModelSpec& spec, DType compute, std::int64_t loss_chunk_tokens = 0)
+  TestModel(const ModelSpec& spec,
+            DType compute,
+            std::int64_t loss_chunk_tokens = 0,
+            const MemorySpec& memory = {})
       : params(parameter_table(spec), compute),
-        transformer(spec, params, {.max_positions = 16, .loss_chunk_tokens = loss_chunk_tokens}) {
+        transformer(
+            spec, params, {.max_positions = 16, .loss_chunk_tokens = loss_chunk_tokens, .memory = memory}) {
     at::set_num_threads(1);  // tests share their machine; two threads that wait for each other do not
     randomise(params);
   }

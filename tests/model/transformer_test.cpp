@@ -186,7 +186,7 @@ TEST_CASE("model: weight gradients can be kept and run later", "[model]") {
       [&](std::function<void()> run) { kept.push_back(std::move(run)); });
   later.transformer.forward(batch, 1.0);
   later.transformer.backward();
-  CHECK(kept.size() == 8);  // four linear layers in each of two blocks
+  CHECK(kept.size() == 13);  // four linear layers and two norms in each of two blocks, and the last norm
   CHECK(gradient_difference(now.params, later.params) > 1e-3);
   for (const auto& run : kept) run();
   CHECK(gradient_difference(now.params, later.params) == 0.0);

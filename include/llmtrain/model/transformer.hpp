@@ -11,13 +11,13 @@
 // The decoder-only transformer that a ModelSpec describes, computed segment by segment.
 //
 // Between segments (embedding, blocks, head with loss) forward and backward are explicit; inside a
-// segment they are autograd. A segment keeps its input and output from forward to backward and
-// nothing else that is ours. Weight gradients are *added* to the main gradients of FlatParameters in
-// fp32 (fp64 under fp64): sums over micro-batches are exact up to that rounding, also under bf16.
-// It allocates no parameters and updates none. Under tensor parallelism the ranks of a group compute the same
-// micro-batches together, each with its shards; they talk at the borders of each half of a block only. Under
-// sequence parallelism a rank computes its own tokens of every sequence (placement/sequence_cut.hpp) and
-// talks inside attention only.
+// segment they are autograd. A segment keeps its input and output from forward to backward, and what its
+// graph needs unless that is computed again. Weight gradients are *added* to the main gradients of
+// FlatParameters in fp32 (fp64 under fp64): sums over micro-batches are exact up to that rounding, also under
+// bf16. It allocates no parameters and updates none. Under tensor parallelism the ranks of a group compute
+// the same micro-batches together, each with its shards; they talk at the borders of each half of a block
+// only. Under sequence parallelism a rank computes its own tokens of every sequence
+// (placement/sequence_cut.hpp) and talks inside attention only.
 namespace llmtrain {
 
 class Communicator;
@@ -59,6 +59,7 @@ struct TransformerOptions {
   SequenceMethod sp_method = SequenceMethod::kRing;
   ParameterGather* weights = nullptr;    // makes the weights of a segment whole; null = they always are
   GradientReducer* gradients = nullptr;  // makes room for gradients of a segment; null = it is always there
+  MemorySpec memory{};                   // what blocks keep for backward
   Plant plant = Plant::kNone;
 };
 

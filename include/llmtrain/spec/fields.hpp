@@ -179,8 +179,8 @@ void visit_fields(FieldsOf<LossScaleSpec> auto& s, auto&& v) {
 void visit_fields(FieldsOf<PrecisionSpec> auto& s, auto&& v) {
   v({"compute", "type of weights and activations in forward and backward", anything()}, s.compute);
   v({"reduce",
-     "type in which gradients travel between ranks, added up in fp32 on the way; `auto` = the type in which "
-     "they are kept: the wider of fp32 and compute",
+     "type in which gradients travel between data parallel ranks, added up in fp32 on the way; `auto` = the "
+     "type in which they are kept: the wider of fp32 and compute",
      anything()},
     s.reduce);
   v({"loss_scale", "fp16: what the loss is multiplied by, so that small gradients are not lost", anything()},

@@ -1,0 +1,33 @@
+#include "kept_block.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include "llmtrain/tensor/gradient_node.hpp"
+
+namespace llmtrain {
+
+KeptBlock block_forward(const at::Tensor& x,
+                        const BlockWeights& w,
+                        const SequenceLayout& layout,
+                        const RopeTables& rope,
+                        const GradientContext& context,
+                        Recompute recompute) {
+  const at::AutoGradMode graph(recompute != Recompute::kFull);
+  const at::Tensor input = leaf_of(x);                                                   // [b s, h]
+  return {.input = input, .output = block(input, w, layout, rope, context, recompute)};  // [b s, h]
+}
+
+at::Tensor block_backward(KeptBlock&& kept,
+                          const at::Tensor& d_output,
+                          const BlockWeights& w,
+                          const SequenceLayout& layout,
+                          const RopeTables& rope,
+                          const GradientContext& context,
+                          Recompute recompute) {
+  const KeptBlock own = std::move(kept);
+  if (recompute != Recompute::kFull) return backward_through(own.output, d_output, own.input);
+  const at::AutoGradMode graph(true);
+  return backward_through(block(own.input, w, layout, rope, context), d_output, own.input);  // [b s, h]
+}
+
+}  // namespace llmtrain
