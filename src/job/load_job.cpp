@@ -8,6 +8,7 @@
 
 #include "llmtrain/job/presets.hpp"
 #include "llmtrain/job/run_dir.hpp"
+#include "llmtrain/schedule/csv.hpp"
 #include "llmtrain/spec/aliases.hpp"
 #include "llmtrain/spec/read.hpp"
 #include "llmtrain/spec/write.hpp"
@@ -29,6 +30,7 @@ void expand_home(std::string& path, const std::string& home) {
 void expand_paths(JobSpec& spec, const std::string& home) {
   expand_home(spec.run.dir, home);
   expand_home(spec.data.tokenizer, home);
+  if (is_schedule_file(spec.parallelism.schedule)) expand_home(spec.parallelism.schedule, home);
   for (DataSourceSpec& source : spec.data.train) expand_home(source.path, home);
   for (DataSourceSpec& source : spec.data.valid) expand_home(source.path, home);
 }

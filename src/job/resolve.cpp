@@ -161,6 +161,7 @@ void resolve(JobSpec& spec,
   resolver.layout(procs_per_node);
   resolver.batch();
   resolver.types(cuda_available);
+  resolve_pipeline(spec, tree, diagnostics);
 }
 
 }  // namespace llmtrain

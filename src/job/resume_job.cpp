@@ -21,6 +21,10 @@ namespace {
 constexpr std::array kDerived = {
     "launch.procs_per_node", "batch.gradient_accumulation_steps", "parallelism.dp"};
 
+// What the layers of stages are dealt out by: another of these, and they are dealt out anew.
+constexpr std::array kPipeline = {
+    "parallelism.pp", "parallelism.schedule", "parallelism.virtual_stages", "model.num_layers"};
+
 void remove_path(YamlNode& root, const std::string& path) {
   const std::size_t dot = path.find('.');
   YamlNode* section = root.find(path.substr(0, dot));
@@ -110,6 +114,11 @@ JobReport check_resumed_job(const std::string& run_dir, const JobSource& source)
     if (before && find_path(command, "batch.global_batch_size") == nullptr)
       set_path(tree, "batch.global_batch_size", text(std::to_string(*before->batch.global_batch_size)));
   }
+  const bool changes_pipeline = std::any_of(kPipeline.begin(), kPipeline.end(), [&](const char* path) {
+    return find_path(command, path) != nullptr;
+  });
+  if (changes_pipeline && find_path(command, "parallelism.stage_layers") == nullptr)
+    remove_path(tree, "parallelism.stage_layers");
   if (find_path(command, "run.dir") == nullptr) set_path(tree, "run.dir", text(literal(run_dir)));
 
   JobReport report = finish_job(std::move(tree), from_run, std::move(diagnostics));

@@ -20,6 +20,11 @@ class Rules {
 
   // Whether the user, a preset or a --set wrote the field.
   bool given(const std::string& path) const { return find_path(tree_, path) != nullptr; }
+  // The value as it was written, or set by --set; empty when it was not.
+  std::string written(const std::string& path) const {
+    const YamlNode* node = find_path(tree_, path);
+    return node == nullptr ? "" : node->text;
+  }
   // Whether all of these could be read: a rule about a stand-in value would only confuse.
   bool usable(std::initializer_list<const char*> paths) const {
     for (const char* path : paths)
@@ -45,6 +50,8 @@ void check_run(Rules& rules, bool cuda_available);
 void check_layout(Rules& rules);
 void check_tensor(Rules& rules);
 void check_sequence(Rules& rules);
+void check_pipeline(Rules& rules);
+void check_zero(Rules& rules);
 void check_precision(Rules& rules);
 void check_memory(Rules& rules);
 void check_data(Rules& rules);

@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "llmtrain/spec/enum_names.hpp"
 #include "llmtrain/spec/scalars.hpp"
@@ -11,50 +9,6 @@
 
 namespace llmtrain {
 namespace {
-
-// Degrees that exist in the format from the start and work later.
-void check_degree(Rules& rules, const char* path, int degree, const char* what) {
-  if (degree != 1)
-    rules.error(
-        path,
-        fmt::format(
-            "= {}: {} is not in this version; allowed: 1 (parallelism.dp spreads the batch over ranks)",
-            degree,
-            what));
-}
-
-std::vector<int> divisors_of(int n) {
-  std::vector<int> divisors;
-  for (int d = 1; d <= n; ++d)
-    if (n % d == 0) divisors.push_back(d);
-  return divisors;
-}
-
-void check_shard(Rules& rules) {
-  const ParallelismSpec& p = rules.spec.parallelism;
-  if (!p.dp_shard || !rules.usable({"parallelism", "launch"})) return;
-  const int group = p.dp.value_or(1) * p.sp;
-  if (p.zero_stage == 0)
-    rules.warning("parallelism.dp_shard", "has no effect: parallelism.zero_stage is 0, nothing is sharded");
-  else if (group % *p.dp_shard != 0)
-    rules.error("parallelism.dp_shard",
-                fmt::format("= {}: does not divide parallelism.dp = {}; allowed: {}, or auto",
-                            *p.dp_shard,
-                            group,
-                            fmt::join(divisors_of(group), ", ")));
-  else if (*p.dp_shard == 1 && group > 1)
-    rules.warning("parallelism.zero_stage",
-                  "has no effect: parallelism.dp_shard is 1, every rank has a copy");
-}
-
-void check_zero(Rules& rules) {
-  const ParallelismSpec& p = rules.spec.parallelism;
-  if (p.zero_stage == 0 || !rules.usable({"parallelism.zero_stage", "parallelism.dp", "parallelism.sp"}))
-    return;
-  if (p.dp.value_or(1) * p.sp == 1)
-    rules.warning("parallelism.zero_stage",
-                  "has no effect: parallelism.dp is 1, nobody is there to share with");
-}
 
 bool is_name(const std::string& text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -65,12 +19,10 @@ bool is_name(const std::string& text) {
 }  // namespace
 
 void check_layout(Rules& rules) {
-  const ParallelismSpec& p = rules.spec.parallelism;
   check_tensor(rules);
-  check_zero(rules);
-  check_shard(rules);
-  check_degree(rules, "parallelism.pp", p.pp, "pipeline parallelism");
   check_sequence(rules);
+  check_zero(rules);
+  check_pipeline(rules);
   const LaunchSpec& launch = rules.spec.launch;
   if (launch.nodes != 1)
     rules.error(

@@ -94,6 +94,15 @@ constexpr std::array kAliases = {
     Alias{"mics_shard_size", "parallelism.dp_shard"},
     Alias{"data_parallel_shard_degree", "parallelism.dp_shard"},
     Alias{"data_parallel_sharding_strategy", "parallelism.zero_stage"},
+    Alias{"overlap_grad_reduce", "parallelism.overlap"},
+    Alias{"zero_optimization.overlap_comm", "parallelism.overlap"},
+    Alias{"ddp_bucket_size", "parallelism.bucket_size"},
+    Alias{"zero_optimization.reduce_bucket_size", "parallelism.bucket_size"},
+    Alias{"pipeline_parallel_schedule", "parallelism.schedule"},
+    Alias{"pipeline_parallel_schedule_csv", "parallelism.schedule"},
+    Alias{"parallelism.pp_engine", "parallelism.schedule"},
+    Alias{"num_virtual_stages_per_pipeline_rank", "parallelism.virtual_stages"},
+    Alias{"virtual_pipeline_model_parallel_size", "parallelism.virtual_stages"},
 
     // batch
     Alias{"train_micro_batch_size_per_gpu", "batch.micro_batch_size"},

@@ -30,6 +30,11 @@ inline YamlNode encode(const std::string& value) {
 inline YamlNode encode(const Quantity& value) {
   return scalar_node(to_string(value));
 }
+inline YamlNode encode(const std::vector<std::int64_t>& values) {
+  YamlNode list = list_node();
+  for (const std::int64_t value : values) list.items.push_back(encode(value));
+  return list;
+}
 template <NamedEnum E>
 YamlNode encode(E value) {
   return scalar_node(std::string(name_of(value)));

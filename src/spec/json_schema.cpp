@@ -42,6 +42,10 @@ Json value_of(const FieldSchema& field) {
       json = {{"type", "array"}, {"minItems", 2}, {"maxItems", 2}, {"items", {{"type", "number"}}}};
       add_range(json["items"], field);
       break;
+    case FieldSchema::Kind::kWholes:
+      json = {{"type", "array"}, {"items", {{"type", "integer"}}}};
+      add_range(json["items"], field);
+      break;
     case FieldSchema::Kind::kTextMap:
       json = {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
       break;

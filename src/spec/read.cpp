@@ -13,8 +13,7 @@
 namespace llmtrain {
 namespace {
 
-constexpr std::size_t kShown = 60;       // characters of a value that a message repeats
-constexpr std::size_t kLongest = 65536;  // characters of one text
+constexpr std::size_t kShown = 60;  // characters of a value that a message repeats
 
 std::string shown(const std::string& text) {
   if (text.empty()) return "\"\"";
@@ -129,7 +128,7 @@ class Reader {
     const auto& allowed = at.field.words;
     if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), at.node.text) == allowed.end())
       return refuse(at, "unknown");
-    if (at.node.text.size() > kLongest) return refuse(at, fmt::format("longer than {} characters", kLongest));
+    if (at.node.text.size() > kMaxText) return refuse(at, fmt::format("longer than {} characters", kMaxText));
     member = at.node.text;
   }
 
@@ -172,6 +171,13 @@ class Reader {
     if (!want(at, YamlNode::Kind::kList)) return;
     if (at.node.items.size() != member.size())
       return refuse(at, fmt::format("{} values", at.node.items.size()));
+    for (std::size_t i = 0; i < member.size(); ++i)
+      read({at.node.items[i], at.field, fmt::format("{}[{}]", at.path, i)}, member[i]);
+  }
+
+  void read(const Place& at, std::vector<std::int64_t>& member) {
+    if (!want(at, YamlNode::Kind::kList)) return;
+    member.resize(at.node.items.size());
     for (std::size_t i = 0; i < member.size(); ++i)
       read({at.node.items[i], at.field, fmt::format("{}[{}]", at.path, i)}, member[i]);
   }

@@ -96,6 +96,9 @@ std::string allowed_text(const FieldSchema& field) {
     case FieldSchema::Kind::kWord: text = one_of(field.words); break;
     case FieldSchema::Kind::kQuantity: text = "steps (2000), `100B tokens`, `1M samples` or `10%`"; break;
     case FieldSchema::Kind::kNumbers: text = "a list of two: " + range_text(field.allowed, "a number"); break;
+    case FieldSchema::Kind::kWholes:
+      text = "a list: each " + range_text(field.allowed, "a whole number");
+      break;
     case FieldSchema::Kind::kTextMap: text = "a map of texts"; break;
     case FieldSchema::Kind::kSection: text = "a map"; break;
     case FieldSchema::Kind::kSections: text = "a list of maps"; break;

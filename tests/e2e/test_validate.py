@@ -50,7 +50,7 @@ class Validate(E2eTest):
 
     def test_every_violation_is_reported_at_once(self):
         result = self.expect(2, "validate", ROOT / "configs/smoke_dp2.yaml",
-                             *self.sets("parallelism.pp=2", "model.num_heads=5", "optimizer.lr=-1"))
+                             *self.sets("parallelism.pp=7", "model.num_heads=5", "optimizer.lr=-1"))
         for field in ("parallelism.pp", "num_heads", "optimizer.lr"):
             self.assertIn(field, result.out + result.err)
 

@@ -74,6 +74,31 @@ TEST_CASE("resume: another layout keeps the global batch", "[job]") {
   CHECK(plan({"train.duration=500"}).mesh.dp == 2);
 }
 
+TEST_CASE("resume: another pipeline deals layers out anew, unless the command does", "[job]") {
+  const test::ScratchDir scratch;
+  const JobReport report = test::check(
+      test::kMinimal,
+      {"model.num_layers=4", "parallelism={pp: 2, stage_layers: [1, 3]}", "batch.micro_batch_size=1"});
+  REQUIRE(report.job);
+  scratch.write("spec.source.yaml", report.job->source_yaml);
+  scratch.write("spec.yaml", report.job->resolved_yaml);
+  const auto layers = [&](std::vector<std::string> overrides) {
+    JobSource from;
+    from.overrides = std::move(overrides);
+    const JobReport resumed = check_resumed_job(scratch.path().string(), from);
+    INFO(messages_of(resumed));
+    REQUIRE(resumed.job);
+    return resumed.job->spec.parallelism.stage_layers.value();
+  };
+  using Layers = std::vector<std::int64_t>;
+  CHECK(layers({}) == Layers{1, 3});
+  CHECK(layers({"parallelism.tp=2"}) == Layers{1, 3});
+  CHECK(layers({"parallelism.pp=4"}) == Layers{1, 1, 1, 1});
+  CHECK(layers({"parallelism.pp=1"}) == Layers{4});
+  CHECK(layers({"parallelism.schedule=zbv"}) == Layers{1, 1, 1, 1});
+  CHECK(layers({"parallelism={pp: 3, stage_layers: [2, 1, 1]}"}) == Layers{2, 1, 1});
+}
+
 TEST_CASE("resume: what decides the samples may not change", "[job]") {
   const UsedRun run;
   CHECK_THAT(messages_of(run.resume({"run.seed=5"})),

@@ -46,7 +46,61 @@ TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed
        "parallelism.zero_stage = 4: out of range; allowed: a whole number from 0 to 3"},
       {{"parallelism={dp: 6, zero_stage: 2, dp_shard: 4}"},
        "parallelism.dp_shard = 4: does not divide parallelism.dp = 6; allowed: 1, 2, 3, 6, or auto"},
-      {{"parallelism.pp=2"}, "parallelism.pp = 2: pipeline parallelism is not in this version; allowed: 1"},
+      {{"parallelism.pp=5"},
+       "parallelism.pp = 5: 5 x parallelism.virtual_stages 1 = 5 virtual stages, and model.num_layers = 2 "
+       "makes "
+       "4 pieces (the embedding, each layer, the head); allowed: at most 4"},
+      {{"parallelism={pp: 4, schedule: interleaved}"},
+       "parallelism.pp = 4: 4 x parallelism.virtual_stages 2 = 8 virtual stages, and model.num_layers = 2 "
+       "makes "
+       "4 pieces (the embedding, each layer, the head); allowed: at most 2, or schedule 1f1b, with one "
+       "virtual stage on each stage"},
+      {{"parallelism={pp: 2, schedule: interleaved, virtual_stages: 5}"},
+       "= 10 virtual stages, and model.num_layers = 2 makes 4 pieces (the embedding, each layer, the head); "
+       "allowed: schedule 1f1b, with one virtual stage on each stage"},
+      {{"parallelism={pp: 2, schedule: 2f2b}"},
+       "parallelism.schedule = 2f2b: unknown; allowed: gpipe, 1f1b, interleaved, zb-h1, zbv, or the path of "
+       "a "
+       ".csv file"},
+      {{"parallelism={pp: 2, virtual_stages: 2}"},
+       "parallelism.virtual_stages: virtual_stages = 2 does not fit schedule 1f1b, which runs one virtual "
+       "stage "
+       "on each stage; virtual_stages = 1 works, or schedule interleaved"},
+      {{"parallelism={pp: 2, schedule: zbv, virtual_stages: 3}"},
+       "parallelism.virtual_stages: virtual_stages = 3 does not fit schedule zbv"},
+      {{"parallelism={pp: 2, stage_layers: [1]}"},
+       "parallelism.stage_layers = [1]: 1 numbers for parallelism.pp 2 x parallelism.virtual_stages 1 = 2 "
+       "virtual stages; allowed: for example [1, 1], or auto"},
+      {{"parallelism={pp: 2, stage_layers: [2, 1]}"},
+       "parallelism.stage_layers = [2, 1]: 3 layers in all, but model.num_layers is 2; allowed: for example "
+       "[1, "
+       "1], or auto"},
+      {{"parallelism={pp: 3, stage_layers: [1, 0, 1]}"},
+       "parallelism.stage_layers = [1, 0, 1]: virtual stage 1 holds nothing: only the first, with the "
+       "embedding, "
+       "and the last, with the head, can do without layers"},
+      {{"parallelism={pp: 2, stage_layers: [1, x]}"},
+       "parallelism.stage_layers[1] = x: not a whole number; allowed: a list: each a whole number from 0 to "
+       "10000, or auto"},
+      {{"parallelism={pp: 2, stage_layers: 2}"}, "parallelism.stage_layers = 2: a value does not fit here"},
+      {{"parallelism={pp: 2, schedule: nowhere.csv}"}, "parallelism.schedule = nowhere.csv: "},
+      {{"parallelism={pp: 2, schedule: \"0F0,,0B0,0F1,0B1\\n1F0,1F1,1B0,1B1\"}",
+        "batch.gradient_accumulation_steps=2"},
+       "parallelism.schedule: the given schedule: deadlock: row 1, column 3 (0B0) waits for 1B0, and row 2, "
+       "column 2 (1F1) waits for 0F1"},
+      {{"parallelism={pp: 2, schedule: \"0F0,0F1,0B0\\n1F0,1F1,1B0,1B1\"}",
+        "batch.gradient_accumulation_steps=2"},
+       "row 1, column 2 (0F1): its backward"},
+      {{"parallelism={pp: 2, schedule: \"0F0,0B0\\n1F0,1B0\"}", "batch.gradient_accumulation_steps=2"},
+       "parallelism.schedule: the given schedule is a schedule for 1 micro-batches, but "
+       "batch.gradient_accumulation_steps is 2; allowed with it: batch.gradient_accumulation_steps = 1"},
+      {{"parallelism={pp: 3, schedule: \"0F0,0B0\\n1F0,1B0\"}"},
+       "is a schedule for 2 stages, but parallelism.pp is 3; allowed with it: parallelism.pp = 2"},
+      {{"parallelism={pp: 2, virtual_stages: 2, schedule: \"0F0,0B0\\n1F0,1B0\"}"},
+       "is a schedule for 1 virtual stages on each stage, but parallelism.virtual_stages is 2"},
+      {{"parallelism={dp: 2, zero_stage: 1, bucket_size: 1000}"},
+       "parallelism.bucket_size = 1000: under parallelism.zero_stage = 1 a layer is reduced whole, and the "
+       "largest has 4160 elements on a rank; allowed: at least 4160, auto, or parallelism.zero_stage = 0"},
       {{"parallelism.sp=3"},
        "parallelism.sp = 3: ring cuts a sequence into 6 equal parts, and 6 does not divide data.seq_length = "
        "8; allowed with this job: 1, 2, 4, or a data.seq_length of 12"},
@@ -172,6 +226,14 @@ TEST_CASE("validate: what the rules leave is accepted", "[job]") {
       {"parallelism={sp: 4, sp_method: ulysses}", "model.num_kv_heads=2"},
       {"parallelism={sp: 2, tp: 2, tp_shard_sequence: true}"},
       {"launch.procs_per_node=4", "parallelism.dp=4"},
+      {"parallelism.pp=4"},  // of two layers: embedding, layer, layer, head
+      {"parallelism={pp: 2, schedule: interleaved, stage_layers: [0, 1, 1, 0]}"},
+      {"parallelism={pp: 2, schedule: interleaved}", "batch.gradient_accumulation_steps=5"},
+      {"parallelism={pp: 2, schedule: zbv, dp: 2, tp: 2, sp: 2, tp_shard_sequence: true, zero_stage: 3}",
+       "model.tie_embeddings=true"},
+      {"parallelism={pp: 2, schedule: \"0F0,,0B0\\n,1F0,1B0\"}"},
+      {"parallelism={dp: 2, bucket_size: 1000}"},
+      {"parallelism={dp: 2, zero_stage: 2, bucket_size: 4160}"},
       {"precision.compute=fp64"},
       {"precision.compute=fp16"},
       {"precision={compute: fp16, loss_scale: {initial: 1024, window: 10, hysteresis: 1, floor: 0.5}}"},
@@ -252,6 +314,18 @@ TEST_CASE("validate: a field without effect is a warning", "[job]") {
       {{"parallelism.tp_size=1"}, "parallelism.tp_size: read as parallelism.tp"},
       {{"context_parallel_size=2"}, "context_parallel_size: read as parallelism.sp"},
       {{"parallelism.sp_method=ulysses"}, "parallelism.sp_method: has no effect: parallelism.sp is 1"},
+      {{"parallelism.schedule=gpipe"}, "parallelism.schedule: has no effect: parallelism.pp is 1"},
+      {{"parallelism.virtual_stages=2"}, "parallelism.virtual_stages: has no effect: parallelism.pp is 1"},
+      {{"parallelism.stage_layers=[2]"}, "parallelism.stage_layers: has no effect: parallelism.pp is 1"},
+      {{"parallelism.overlap=false"}, "parallelism.overlap: has no effect: parallelism.dp is 1"},
+      {{"parallelism.bucket_size=9"}, "parallelism.bucket_size: has no effect: parallelism.dp is 1"},
+      {{"parallelism={dp: 2, zero_stage: 2, reshard_after_forward: false}"},
+       "parallelism.reshard_after_forward: has no effect: only parallelism.zero_stage 3 gathers weights"},
+      {{"parallelism.pp=4", "batch.gradient_accumulation_steps=3"},
+       "batch.gradient_accumulation_steps = 3: fewer micro-batches than the 4 stages of the pipeline, which "
+       "stand idle for 50 % of a step; 4 or more keep them busier"},
+      {{"virtual_pipeline_model_parallel_size=2", "parallelism={pp: 2, schedule: interleaved}"},
+       "virtual_pipeline_model_parallel_size: read as parallelism.virtual_stages"},
   };
   for (const Case& warned : cases) {
     const JobReport report = check(kMinimal, warned.overrides);
@@ -289,7 +363,7 @@ TEST_CASE("validate: all violations at once, a consequence of another not among 
       "model: {vocab_size: 32, hidden_size: x, num_layers: 2, num_heads: 4}\n"
       "data: {seq_length: 8, train: 5x}\n"
       "batch: {micro_batch_size: 2, global_batch_size: 5}\n"
-      "parallelism: {pp: 2}\n"
+      "parallelism: {pp: 5}\n"
       "lr_schedule: {warmup: 200}\n"
       "train: {duration: 100 stepz}\n");
   INFO(messages_of(report));

@@ -54,6 +54,10 @@ struct FieldShape<std::array<double, 2>> {
   static constexpr auto kKind = FieldSchema::Kind::kNumbers;
 };
 template <>
+struct FieldShape<std::vector<std::int64_t>> {
+  static constexpr auto kKind = FieldSchema::Kind::kWholes;
+};
+template <>
 struct FieldShape<std::map<std::string, std::string>> {
   static constexpr auto kKind = FieldSchema::Kind::kTextMap;
 };

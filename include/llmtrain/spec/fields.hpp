@@ -153,6 +153,30 @@ void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
      "`auto` = all",
      between(1, kMaxCount)},
     s.dp_shard);
+  v({"reshard_after_forward",
+     "zero_stage 3: drop the gathered weights of a layer after each use; false keeps them over the "
+     "micro-batches of a step, which costs memory and saves traffic",
+     anything()},
+    s.reshard_after_forward);
+  v({"overlap", "reduce gradients behind the backward pass; false = after it", anything()}, s.overlap);
+  v({"bucket_size",
+     "most elements that travel in one all_reduce of gradients; `auto` = a whole layer",
+     between(1, 1e12)},
+    s.bucket_size);
+  v({"schedule",
+     "order in which pipeline stages compute their micro-batches: gpipe, 1f1b, interleaved, zb-h1, zbv, the "
+     "path of a .csv file, or the text of one, which is what a path resolves to (docs/SCHEDULES.md)",
+     anything()},
+    s.schedule);
+  v({"virtual_stages",
+     "pieces of the model on each pipeline stage; `auto` = what the schedule wants (1, or 2)",
+     between(1, 1024)},
+    s.virtual_stages);
+  v({"stage_layers",
+     "layers of each virtual stage, from the model's input to its output; `auto` = balanced, counting the "
+     "head",
+     between(0, 10000)},
+    s.stage_layers);
 }
 
 void visit_fields(FieldsOf<BatchSpec> auto& s, auto&& v) {

@@ -93,7 +93,16 @@ struct ParallelismSpec {
   SequenceMethod sp_method = SequenceMethod::kRing;
   bool tp_shard_sequence = false;
   int zero_stage = 0;  // what dp ranks share: 1 = optimizer state, 2 = gradients too, 3 = and weights
-  std::optional<int> dp_shard;  // dp ranks that share one copy; auto: all of them
+  std::optional<int> dp_shard;              // dp ranks that share one copy; auto: all of them
+  bool reshard_after_forward = true;        // zero_stage 3: gathered weights are dropped after each use
+  bool overlap = true;                      // gradients are reduced behind the backward pass
+  std::optional<std::int64_t> bucket_size;  // elements of one all_reduce of gradients; auto: a whole segment
+
+  // Of the pipeline. A schedule is a name, the path of a .csv file, or the text of such a file, which is what
+  // a path resolves to: workers, checkpoints and reports do not depend on the file.
+  std::string schedule = "1f1b";
+  std::optional<int> virtual_stages;                      // of each stage; auto: what the schedule wants
+  std::optional<std::vector<std::int64_t>> stage_layers;  // of each virtual stage; auto: balanced
 };
 
 struct BatchSpec {

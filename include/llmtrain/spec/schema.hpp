@@ -19,6 +19,7 @@ struct FieldSchema {
     kWord,
     kQuantity,
     kNumbers,
+    kWholes,
     kTextMap,
     kSection,
     kSections
