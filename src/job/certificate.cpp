@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "llmtrain/job/pipeline_plan.hpp"
 #include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/spec/enum_names.hpp"
 #include "llmtrain/spec/write.hpp"
@@ -21,14 +22,27 @@ YamlNode layout_of(const JobSpec& spec) {
   return *tree.find("parallelism");
 }
 
+// Layers are numbers of the model, which always shrinks.
+std::string degrees_of(const JobSpec& spec) {
+  YamlNode layout = layout_of(spec);
+  put(layout, "stage_layers", YamlNode{});
+  return to_json(layout);
+}
+
 bool is_shrunk(const Certificate& certificate) {
-  return to_json(layout_of(certificate.original)) != to_json(layout_of(certificate.proved));
+  return degrees_of(certificate.original) != degrees_of(certificate.proved);
+}
+
+std::string in_words(const YamlNode& value) {
+  if (value.is_scalar()) return is_schedule_text(value.text) ? "from a file" : value.text;
+  std::vector<std::string> items;
+  for (const YamlNode& item : value.items) items.push_back(item.text);
+  return fmt::format("{}", fmt::join(items, "+"));
 }
 
 std::string on_one_line(const YamlNode& section) {
   std::vector<std::string> words;
-  for (const YamlEntry& entry : section.entries)
-    words.push_back(entry.key + " " + (entry.value.is_scalar() ? entry.value.text : "auto"));
+  for (const YamlEntry& entry : section.entries) words.push_back(entry.key + " " + in_words(entry.value));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 

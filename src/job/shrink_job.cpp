@@ -1,10 +1,15 @@
 #include "llmtrain/job/shrink_job.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "llmtrain/core/division.hpp"
+#include "llmtrain/job/pipeline_plan.hpp"
 #include "llmtrain/job/run_plan.hpp"
 
 namespace llmtrain {
@@ -87,19 +92,71 @@ void shrink_model(ModelSpec& m, std::int64_t seq_length, const MeshShape& before
   m.ffn_hidden_size = tp.after * std::min(exact_div(m.ffn_hidden_size.value(), tp.before),
                                           ceil_div(2 * m.hidden_size, tp.after));
   m.vocab_size = shrunk_vocabulary(m.vocab_size, tp);
-  m.num_layers = after.pp * few(std::max<std::int64_t>(1, floor_div(m.num_layers, before.pp)));
   const bool has_more_positions = m.max_position.value() > seq_length;
   const std::int64_t shrunk = shrunk_sequence(seq_length, before, after);
   m.max_position = has_more_positions ? std::min(*m.max_position, shrunk + 3) : shrunk;
 }
 
-void shrink_batch(BatchSpec& b, const MeshShape& before, const MeshShape& after) {
-  const std::int64_t accumulation = b.gradient_accumulation_steps.value();
+using Layers = std::vector<std::int64_t>;
+
+bool is_even(const Layers& layers) {
+  return std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) == layers.end();
+}
+
+// Of `count` virtual stages spread over those that there were, from the first to the last.
+Layers sample(const Layers& layers, std::size_t count) {
+  Layers kept;
+  for (std::size_t s = 0; s < count; ++s) kept.push_back(layers[s * (layers.size() - 1) / (count - 1)]);
+  return kept;
+}
+
+// Even stays even, more than others stays more, and none stays none.
+Layers shrunk_layers(const Layers& layers, std::size_t count) {
+  if (is_even(layers)) return Layers(count, few(layers.front()));
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t n : layers)
+    if (n > 0) least = std::min(least, n);
+  Layers small = sample(layers, count);
+  for (std::int64_t& n : small) n = n == 0 ? 0 : n == least ? 1 : kOfAKind;
+  if (is_even(small)) small[count / 2] = small[count / 2] == 1 ? kOfAKind : 1;
+  return small;
+}
+
+void shrink_stages(JobSpec& spec, const MeshShape& after) {
+  ParallelismSpec& p = spec.parallelism;
+  const auto virtual_stages = static_cast<std::size_t>(after.pp * p.virtual_stages.value());
+  p.stage_layers = after.pp == 1 ? Layers{few(spec.model.num_layers)}
+                                 : shrunk_layers(p.stage_layers.value(), virtual_stages);
+  spec.model.num_layers = std::accumulate(p.stage_layers->begin(), p.stage_layers->end(), std::int64_t{0});
+}
+
+// A multiple of the stages stays one, what is no multiple stays none, and fewer stay fewer.
+std::int64_t shrunk_micro_batches(std::int64_t count, int stages_before, int stages) {
+  if (count % stages_before == 0) return stages * few(exact_div(count, stages_before));
+  if (count < stages_before) return std::clamp<std::int64_t>(stages - 1, 1, count);
+  const std::int64_t few_more = std::min<std::int64_t>(count, kOfAKind * stages + 1);
+  return few_more % stages == 0 ? few_more - 1 : few_more;
+}
+
+void shrink_batch(JobSpec& spec, const MeshShape& before, const MeshShape& after) {
+  BatchSpec& b = spec.batch;
   b.micro_batch_size = few(b.micro_batch_size);
-  b.gradient_accumulation_steps = accumulation % before.pp == 0
-                                      ? after.pp * few(exact_div(accumulation, before.pp))
-                                      : std::min<std::int64_t>(accumulation, kOfAKind * after.pp + 1);
+  // The text of a schedule says how many micro-batches there are.
+  if (before.pp == 1 || !is_schedule_text(spec.parallelism.schedule))
+    b.gradient_accumulation_steps =
+        shrunk_micro_batches(b.gradient_accumulation_steps.value(), before.pp, after.pp);
   b.global_batch_size = b.micro_batch_size * *b.gradient_accumulation_steps * after.dp;
+}
+
+Status can_shrink_schedule(const ParallelismSpec& p, const MeshShape& after) {
+  if (p.pp == after.pp || !is_schedule_text(p.schedule)) return ok_status();
+  return Error{
+      ErrorCode::kPreflight,
+      fmt::format(
+          "a schedule file for {} stages cannot be shrunk to {}, which is what this host has room for",
+          p.pp,
+          after.pp),
+      "prove the job with a schedule that has a name (gpipe, 1f1b, ...), or on a larger host"};
 }
 
 bool is_hybrid(const ParallelismSpec& p, const MeshShape& mesh) {
@@ -180,7 +237,9 @@ Result<JobSpec> shrink_job(const JobSpec& spec, int max_ranks) {
   JobSpec small = spec;
   shrink_model(small.model, spec.data.seq_length, plan.mesh, mesh);
   small.data.seq_length = shrunk_sequence(spec.data.seq_length, plan.mesh, mesh);
-  shrink_batch(small.batch, plan.mesh, mesh);
+  LLMTRAIN_TRY(can_shrink_schedule(spec.parallelism, mesh));
+  shrink_stages(small, mesh);
+  shrink_batch(small, plan.mesh, mesh);
   shrink_shards(small.parallelism, plan.mesh, mesh);
   set_layout(small, mesh);
   leave_out_the_rest(small);
@@ -191,6 +250,8 @@ Result<JobSpec> shrink_job(const JobSpec& spec, int max_ranks) {
 JobSpec one_rank_job(JobSpec spec) {
   spec.parallelism = ParallelismSpec();
   spec.parallelism.dp = 1;
+  spec.parallelism.virtual_stages = 1;
+  spec.parallelism.stage_layers = Layers{spec.model.num_layers};
   spec.launch.procs_per_node = 1;
   spec.batch.gradient_accumulation_steps =
       exact_div(spec.batch.global_batch_size.value(), spec.batch.micro_batch_size);

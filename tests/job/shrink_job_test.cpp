@@ -95,6 +95,62 @@ TEST_CASE("shrink: a large job becomes a small one of its kind", "[job]") {
   CHECK(plan_run(small).world_size == 8);
 }
 
+TEST_CASE("shrink: a pipeline keeps its schedule, its virtual stages and the kind of its numbers", "[job]") {
+  const auto small = [](const char* parallelism, int accumulation, int max_ranks = kProofRanks) {
+    return shrunk(
+        load(kLlama8b,
+             {"parallelism={tp: 1, dp: 1, tp_shard_sequence: false}",
+              std::string("parallelism=") + parallelism,
+              fmt::format("batch={{micro_batch_size: 1, gradient_accumulation_steps: {}}}", accumulation)}),
+        max_ranks);
+  };
+  using Layers = std::vector<std::int64_t>;
+  const auto layers = [](const JobSpec& spec) { return spec.parallelism.stage_layers.value(); };
+  const auto micro_batches = [](const JobSpec& spec) {
+    return spec.batch.gradient_accumulation_steps.value();
+  };
+
+  const JobSpec even = small("{pp: 4, stage_layers: [8, 8, 8, 8]}", 32);
+  CHECK(layers(even) == Layers{2, 2, 2, 2});
+  CHECK(even.model.num_layers == 8);
+  CHECK(micro_batches(even) == 8);
+
+  const JobSpec uneven = small("{pp: 4, stage_layers: [9, 9, 8, 6]}", 32);
+  CHECK(layers(uneven) == Layers{2, 2, 2, 1});
+
+  const JobSpec interleaved = small("{pp: 8, schedule: interleaved, virtual_stages: 2}", 32, 8);
+  CHECK(interleaved.parallelism.pp == 8);
+  CHECK(layers(interleaved).size() == 16);
+  const JobSpec fewer = small("{pp: 8, schedule: interleaved, virtual_stages: 2}", 32, 4);
+  CHECK(fewer.parallelism.pp == 4);
+  CHECK(fewer.parallelism.schedule == "interleaved");
+  CHECK(layers(fewer).size() == 8);
+  CHECK(micro_batches(fewer) == 8);
+
+  const JobSpec ends = small("{pp: 4, schedule: zbv, stage_layers: [0, 6, 6, 6, 6, 4, 4, 0]}", 4);
+  CHECK(layers(ends) == Layers{0, 2, 2, 2, 2, 1, 1, 0});
+
+  CHECK(micro_batches(small("{pp: 4}", 3)) == 3);  // fewer than stages
+  CHECK(micro_batches(small("{pp: 8}", 6, 4)) == 3);
+  CHECK(micro_batches(small("{pp: 8}", 20, 4)) == 9);  // no multiple of them
+  CHECK(micro_batches(small("{pp: 5}", 8, 4)) == 7);
+}
+
+TEST_CASE("shrink: the text of a schedule stays, and with it the micro-batches", "[job]") {
+  const std::string csv =
+      "parallelism={tp: 1, tp_shard_sequence: false, dp: 2, pp: 2, schedule: "
+      "\"0F0,0F1,0F2,0B0,0B1,0B2\\n1F0,1B0,1F1,1B1,1F2,1B2\"}";
+  const JobSpec spec = load(kLlama8b, {csv, "batch={micro_batch_size: 1, gradient_accumulation_steps: 3}"});
+  const JobSpec small = shrunk(spec);
+  CHECK(small.parallelism.schedule == spec.parallelism.schedule);
+  CHECK(*small.batch.gradient_accumulation_steps == 3);
+  JobSpec large = spec;
+  large.parallelism.pp = 8;
+  const auto refused = shrink_job(large, 8);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.find("for 8 stages cannot be shrunk to 4") != std::string::npos);
+}
+
 TEST_CASE("shrink: key/value heads below tp stay shared", "[job]") {
   const auto heads = [](int kv_heads, int tp) {
     const JobSpec small = shrunk(load(kLlama8b,
