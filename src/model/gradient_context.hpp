@@ -1,12 +1,15 @@
 #pragma once
 
 #include "llmtrain/model/sequence_attention.hpp"
-#include "llmtrain/model/transformer.hpp"
+#include "llmtrain/model/model_chunk.hpp"
 
 #include "tensor_region.hpp"
 
-// What the operators of one Transformer share: the ranks they compute with, and how weight gradients are run.
+// What the operators of one chunk share: the ranks they compute with, and how weight gradients are run.
 namespace llmtrain {
+
+// Runs, or keeps for later, the computation of one weight gradient.
+using WeightGradientRunner = std::function<void(std::function<void()>)>;
 
 struct GradientContext {
   TensorRegion region;

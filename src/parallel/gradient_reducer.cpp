@@ -59,8 +59,10 @@ void GradientReducer::settle(SegmentIndex segment) {
 }
 
 void GradientReducer::finish() {
-  for (std::size_t segment = 0; segment < announced_.size(); ++segment)
-    LLMTRAIN_CHECK(announced_[segment], "the gradient of segment {} was never announced", segment);
+  for (SegmentIndex segment = 0; segment < parameters_.num_segments(); ++segment)
+    LLMTRAIN_CHECK(announced_[static_cast<std::size_t>(segment)] || parameters_.segment(segment).empty(),
+                   "the gradient of segment {} was never announced",
+                   segment);
   // Backward goes from the last segment to the first, and so do the reductions.
   for (SegmentIndex segment = parameters_.num_segments() - 1; segment >= 0; --segment)
     if (pending_[static_cast<std::size_t>(segment)] != nullptr) settle(segment);
@@ -72,6 +74,7 @@ void GradientReducer::sum_over_copies() {
   if (copies_.size() == 1) return;
   std::vector<std::unique_ptr<Pending>> pending;
   for (SegmentIndex segment = 0; segment < parameters_.num_segments(); ++segment) {
+    if (parameters_.segment(segment).empty()) continue;
     at::Tensor own = parameters_.segment(segment).own_grads;  // [own]
     pending.push_back(copies_.all_reduce_async(own, ReduceOp::kSum));
   }

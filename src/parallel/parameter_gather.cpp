@@ -19,6 +19,7 @@ void ParameterGather::on_update() {
   const ZeroPlace zero = parameters_.zero();
   const int segments = parameters_.num_segments();
   for (SegmentIndex s = 0; s < segments; ++s) {
+    if (parameters_.segment(s).empty()) continue;
     if (zero.shards_weights()) {
       if (parameters_.weight_lanes().holds(s)) drop(s);
     } else if (zero.shards_optimizer()) {
@@ -39,12 +40,8 @@ void ParameterGather::acquire(SegmentIndex segment, PassDirection direction) {
   make_whole(segment);
   const bool forward = direction == PassDirection::kForward;
   const SegmentIndex next = forward ? segment + 1 : segment - 1;
-  // The first segment's backward reads no weights.
-  if (next > 0 && next < parameters_.num_segments()) start(next);
-}
-
-void ParameterGather::pass_through() {
-  for (SegmentIndex s = 0; s < parameters_.num_segments(); ++s) acquire(s, PassDirection::kForward);
+  // The first segment's backward reads no weights; behind the last one here comes another stage.
+  if (next > 0 && next < parameters_.num_segments() && !parameters_.segment(next).empty()) start(next);
 }
 
 void ParameterGather::start(SegmentIndex segment) {

@@ -62,8 +62,12 @@ LanePlan plan_lanes(const std::vector<FlatSegment>& layout) {
     const bool lends = std::any_of(layout.begin(), layout.end(), [s](const FlatSegment& other) {
       return other.borrows == static_cast<SegmentIndex>(s);
     });
-    if (lends) plan.elements.push_back(0);
-    const std::size_t lane = lends ? plan.elements.size() - 1 : s % 2;
+    const bool begins_early = std::any_of(layout[s].slots.begin(), layout[s].slots.end(), [](const auto& slot) {
+      return slot.spec->grad_in_forward;
+    });
+    const bool has_own_lane = lends || begins_early;
+    if (has_own_lane) plan.elements.push_back(0);
+    const std::size_t lane = has_own_lane ? plan.elements.size() - 1 : s % 2;
     plan.lane_of.push_back(static_cast<int>(lane));
     plan.elements[lane] = std::max(plan.elements[lane], layout[s].elements);
   }

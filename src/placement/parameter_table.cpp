@@ -96,6 +96,7 @@ class TableBuilder {
     segment_ = static_cast<SegmentIndex>(model_.num_layers + 1);
     norm("model.norm", model_.hidden_size);
     matrix("lm_head.weight", model_.vocab_size, model_.hidden_size, Cut::kColumn, model_.init_std);
+    table_.back().grad_in_forward = true;
     if (!model_.tie_embeddings) return;
     table_.back().tied_with = "model.embed_tokens.weight";
     table_.back().decay = options_.decay_embeddings;

@@ -12,14 +12,17 @@
 #include "llmtrain/data/batch_loader.hpp"
 #include "llmtrain/data/corpus.hpp"
 #include "llmtrain/job/lr_schedule.hpp"
-#include "llmtrain/model/transformer.hpp"
+#include "llmtrain/job/pipeline_plan.hpp"
+#include "llmtrain/model/model_chunk.hpp"
 #include "llmtrain/optim/optimizer.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 #include "llmtrain/parallel/gradient_reducer.hpp"
 #include "llmtrain/parallel/parameter_gather.hpp"
 #include "llmtrain/parallel/replica_gradients.hpp"
+#include "llmtrain/parallel/tied_gradients.hpp"
 #include "llmtrain/placement/parameter_table.hpp"
 #include "llmtrain/placement/sequence_cut.hpp"
+#include "llmtrain/placement/stage_table.hpp"
 #include "llmtrain/shm/region.hpp"
 #include "llmtrain/sizing/flops.hpp"
 #include "llmtrain/tensor/memory_pool.hpp"
@@ -30,6 +33,7 @@
 #include "llmtrain/train/gradient_norm.hpp"
 #include "llmtrain/train/open_data.hpp"
 #include "llmtrain/train/peak.hpp"
+#include "llmtrain/train/pipeline.hpp"
 #include "llmtrain/train/rank_totals.hpp"
 #include "llmtrain/train/step_reporter.hpp"
 
@@ -41,7 +45,16 @@ int zero_stage(const ParallelismSpec& parallelism) {
   return parallelism.dp_shard == 1 ? 0 : parallelism.zero_stage;
 }
 
-MeshCommsOptions comms_options(RankContext& context) {
+int stage_of(const RankContext& context) {
+  return coord_of(context.plan.mesh, context.request.rank).pp;
+}
+
+// Head and embedding share a matrix, and no stage holds both.
+bool is_tied_over_stages(const RankContext& context, const StageMap& map) {
+  return context.spec.model.tie_embeddings && map.site(0).stage != map.site(map.num_virtual_stages() - 1).stage;
+}
+
+MeshCommsOptions comms_options(RankContext& context, const StageMap& map) {
   MeshCommsOptions options{.shape = context.plan.mesh,
                            .global_rank = context.request.rank,
                            .tensor_replicas = kv_head_replicas(context.spec.model, context.plan.mesh.tp),
@@ -50,6 +63,7 @@ MeshCommsOptions comms_options(RankContext& context) {
                                              : 0,
                            .timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::duration<double>(context.spec.resilience.collective_timeout_s)),
+                           .tied_embedding = is_tied_over_stages(context, map),
                            .check_calls = context.spec.monitoring.check_collectives,
                            .trace = context.spec.monitoring.trace_collectives,
                            .black_box = context.black_box.get()};
@@ -78,6 +92,14 @@ TableOptions table_options(const JobSpec& spec) {
           .shard_sequence = spec.parallelism.tp_shard_sequence};
 }
 
+// The pieces of the model on this rank's stage.
+std::vector<SegmentRange> chunks_of(const RankContext& context, const PipelinePlan& plan) {
+  std::vector<SegmentRange> chunks;
+  for (const int virtual_stage : plan.schedule.map.virtual_stages(stage_of(context)))
+    chunks.push_back(plan.segments[static_cast<std::size_t>(virtual_stage)]);
+  return chunks;
+}
+
 std::vector<OptimizerSlice> optimizer_slices(const FlatParameters& parameters) {
   std::vector<OptimizerSlice> slices;
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s)
@@ -103,6 +125,16 @@ SequenceCut token_cut(const RankContext& context) {
   return sequence_cut(context.spec.parallelism,
                       context.spec.data.seq_length,
                       coord_of(context.plan.mesh, context.request.rank).sp);
+}
+
+// What travels between stages. Where tp ranks keep a part of the tokens each, they may cut through a sequence,
+// but not through a micro-batch.
+HiddenShape hidden_shape(const RankContext& context) {
+  const int parts = context.spec.parallelism.tp_shard_sequence ? context.plan.mesh.tp : 1;
+  return {.tokens_per_sequence = token_cut(context).own_length(),
+          .parts = parts,
+          .width = context.spec.model.hidden_size,
+          .dtype = context.spec.precision.compute};
 }
 
 BatchShape batch_shape(const RankContext& context) {
@@ -146,14 +178,17 @@ struct Rank::Parts {
   explicit Parts(RankContext& rank_context);
 
   RankContext& context;
+  PipelinePlan plan;
+  std::vector<ParamSpec> table;  // of the whole model
   // From here on every collective of this run is known by name.
   MeshComms comms;
   // From here on no parameter is created or renamed.
   FlatParameters parameters;
   ParameterGather weights;
   GradientReducer reducer;
-  Transformer model;
+  Pipeline pipeline;
   ReplicaGradients replicas;
+  TiedGradients tied;
   GradientNorm norm;
   std::unique_ptr<Optimizer> optimizer;
   Checkpointer checkpoints;
@@ -167,6 +202,7 @@ struct Rank::Parts {
   std::optional<Trainer> trainer;
 
   Progress load_or_initialize();
+  std::vector<ModelChunk> make_chunks();
   std::optional<Evaluator> make_evaluator();
   StepReporter::Options reporter_options();
   RunStarted started() const;
@@ -174,28 +210,29 @@ struct Rank::Parts {
 
 Rank::Parts::Parts(RankContext& rank_context)
     : context(rank_context),
-      comms(comms_options(context)),
-      parameters(parameter_table(context.spec.model, table_options(context.spec)),
+      plan(value_or_throw(plan_pipeline(context.spec))),
+      table(parameter_table(context.spec.model, table_options(context.spec))),
+      comms(comms_options(context, plan.schedule.map)),
+      parameters(stage_table(table, chunks_of(context, plan)),
                  context.spec.precision.compute,
                  tensor_place(context),
                  zero_place(context.spec, comms)),
       weights(parameters, comms.shards()),
       reducer(parameters, comms.shards(), comms.shard_replicas()),
-      model(computed_model(context),
-            parameters,
-            {.max_positions = context.spec.data.seq_length,
-             .tensor_group = &comms.axis(Axis::kTensor),
-             .shard_sequence = context.spec.parallelism.tp_shard_sequence,
-             .sequence_group = &comms.axis(Axis::kSequence),
-             .sp_method = context.spec.parallelism.sp_method,
-             .weights = &weights,
-             .gradients = &reducer,
-             .memory = context.spec.memory,
-             .plant = context.plant}),
+      pipeline(plan.schedule,
+               stage_of(context),
+               make_chunks(),
+               {.activations = comms.axis(Axis::kPipeline), .gradients = comms.pipeline_gradients()},
+               hidden_shape(context)),
       replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas(), context.plant),
-      norm(parameters, comms.axis(Axis::kTensor), comms.shards(), context.plant),
+      tied(parameters, comms.embedding()),
+      norm(parameters,
+           comms.axis(Axis::kTensor),
+           comms.shards(),
+           comms.axis(Axis::kPipeline),
+           context.plant),
       optimizer(make_counted_optimizer(context.spec.optimizer, parameters)),
-      checkpoints(context, parameters, *optimizer, comms, value_or_throw(tokenizer_copy(context.spec))),
+      checkpoints(context, table, parameters, *optimizer, comms, value_or_throw(tokenizer_copy(context.spec))),
       progress(load_or_initialize()),
       corpus(value_or_throw(open_corpus(corpus_config(context.spec)))),
       batches(value_or_throw(
@@ -216,11 +253,27 @@ Progress Rank::Parts::load_or_initialize() {
   return found;
 }
 
+std::vector<ModelChunk> Rank::Parts::make_chunks() {
+  const TransformerOptions options{.max_positions = context.spec.data.seq_length,
+                                   .tensor_group = &comms.axis(Axis::kTensor),
+                                   .shard_sequence = context.spec.parallelism.tp_shard_sequence,
+                                   .sequence_group = &comms.axis(Axis::kSequence),
+                                   .sp_method = context.spec.parallelism.sp_method,
+                                   .weights = &weights,
+                                   .gradients = &reducer,
+                                   .memory = context.spec.memory,
+                                   .plant = context.plant};
+  std::vector<ModelChunk> chunks;
+  for (const SegmentRange& segments : chunks_of(context, plan))
+    chunks.emplace_back(computed_model(context), parameters, segments, options);
+  return chunks;
+}
+
 std::optional<Evaluator> Rank::Parts::make_evaluator() {
   if (!corpus.valid || context.plan.eval_interval == 0) return std::nullopt;
   const BatchShape shape = batch_shape(context);
-  EvalPlan plan(*corpus.valid, context.spec.train.eval_steps * context.plan.global_batch_size, shape);
-  return Evaluator(std::move(plan), token_cut(context), model, weights, comms);
+  EvalPlan samples(*corpus.valid, context.spec.train.eval_steps * context.plan.global_batch_size, shape);
+  return Evaluator(std::move(samples), token_cut(context), pipeline, comms);
 }
 
 // The peak is measured at the first start only, never at a restart: a restart must be quick.
@@ -250,7 +303,7 @@ RunStarted Rank::Parts::started() const {
                           mesh.sp,
                           mesh.tp,
                           parameters.zero().stage > 0 ? fmt::format(" zero{}", parameters.zero().stage) : ""),
-          .parameters = parameter_count(parameters.table()),
+          .parameters = parameter_count(table),
           .compute_threads = compute_threads(context),
           .cpu = cpu_capability()};
 }
@@ -266,9 +319,10 @@ Rank::Rank(RankContext& context) {
                                  .cut = token_cut(context),
                                  .comms = p.comms,
                                  .parameters = p.parameters,
-                                 .model = p.model,
+                                 .pipeline = p.pipeline,
                                  .replicas = p.replicas,
                                  .reducer = p.reducer,
+                                 .tied = p.tied,
                                  .norm = p.norm,
                                  .optimizer = *p.optimizer,
                                  .weights = p.weights,
@@ -287,6 +341,10 @@ Rank::~Rank() = default;
 
 Trainer& Rank::trainer() {
   return *parts_->trainer;
+}
+
+const Pipeline& Rank::pipeline() const {
+  return parts_->pipeline;
 }
 
 const FlatParameters& Rank::parameters() const {

@@ -32,6 +32,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 Checkpointer::Checkpointer(RankContext& context,
+                           const std::vector<ParamSpec>& table,
                            FlatParameters& parameters,
                            Optimizer& optimizer,
                            MeshComms& comms,
@@ -42,14 +43,9 @@ Checkpointer::Checkpointer(RankContext& context,
       world_(comms.world()),
       replicas_(parameters.zero().parts() > 1 ? comms.shard_replicas() : comms.gradient()),
       extra_files_(std::move(extra_files)),
+      expected_(tensor_infos(table, parameters.compute_type(), optimizer.state_names())),
       tensors_(name_tensors(parameters, optimizer)),
       checkpoints_dir_(RunDir(context.request.run_dir).checkpoints().string()) {}
-
-std::vector<TensorInfo> Checkpointer::expected() const {
-  std::vector<TensorInfo> infos;
-  for (const NamedTensor& tensor : tensors_) infos.push_back(tensor.info);
-  return infos;
-}
 
 std::vector<ShardFile> Checkpointer::shards_of_this_rank() const {
   std::vector<std::int64_t> sizes;  // nothing to write where another rank stands for the part
@@ -113,7 +109,7 @@ Result<Committed> Checkpointer::commit_shards(const SaveTarget& target,
                                               const std::vector<std::string>& reports) {
   CommitRequest request;
   request.state = state_after(progress);
-  request.expected = expected();
+  request.expected = expected_;
   for (const std::string& report : reports) {
     LLMTRAIN_ASSIGN(records, decode_shard_report(report));
     request.records.insert(request.records.end(), records.begin(), records.end());
@@ -159,7 +155,7 @@ Progress Checkpointer::restore(const std::string& step_dir) {
   context_.black_box->enter(Phase::kLoading);
   const auto files = make_posix_filesystem();
   CheckpointReader reader = value_or_throw(CheckpointReader::open(*files, step_dir));
-  value_or_throw(reader.expect(expected()));
+  value_or_throw(reader.expect(expected_));
   for (const NamedTensor& tensor : tensors_)
     for (const OwnedBox& part : tensor.owned)
       value_or_throw(reader.read(tensor.info.name, tensor.info.dtype, part.box, bytes_of(part.values)));

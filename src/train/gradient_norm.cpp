@@ -11,9 +11,10 @@ namespace llmtrain {
 GradientNorm::GradientNorm(const FlatParameters& parameters,
                            Communicator& tensor,
                            Communicator& shards,
+                           Communicator& pipeline,
                            Plant plant) {
   const auto is_counted = [plant](const ParamSlice& slice) {
-    return slice.shard.is_counted() || plant == Plant::kNormReplicas;
+    return slice.is_counted() || plant == Plant::kNormReplicas;
   };
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s) {
     const SegmentParameters& segment = parameters.segment(s);
@@ -28,6 +29,7 @@ GradientNorm::GradientNorm(const FlatParameters& parameters,
   if (plant == Plant::kNormLocal) return;
   if (parameters.zero().parts() > 1) groups_.push_back(&shards);
   if (tensor.size() > 1) groups_.push_back(&tensor);
+  if (pipeline.size() > 1) groups_.push_back(&pipeline);
 }
 
 double GradientNorm::sum_of_squares() const {

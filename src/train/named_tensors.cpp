@@ -15,6 +15,26 @@ std::vector<OwnedBox> owned_boxes(const ParamSlice& slice, const at::Tensor& val
   return owned;
 }
 
+struct KindAndInfo {
+  const char* kind;
+  TensorInfo info;
+};
+
+// Weights, masters where they are separate, every state of the optimizer.
+std::vector<KindAndInfo> tensors_of(const ParamSpec& param,
+                                    DType compute,
+                                    const std::vector<std::string>& optimizer_states) {
+  const DType main = accumulation_type(compute);
+  std::vector<KindAndInfo> tensors = {
+      {kWeightsKind, {.name = param.name, .dtype = compute, .shape = param.shape}}};
+  const auto add = [&](const std::string& prefix) {
+    tensors.push_back({kOptimizerKind, {.name = prefix + param.name, .dtype = main, .shape = param.shape}});
+  };
+  if (main != compute) add(kMasterPrefix);
+  for (const std::string& state : optimizer_states) add(state + ".");
+  return tensors;
+}
+
 }  // namespace
 
 std::int64_t NamedTensor::owned_bytes() const {
@@ -23,32 +43,37 @@ std::int64_t NamedTensor::owned_bytes() const {
   return bytes;
 }
 
+std::vector<TensorInfo> tensor_infos(const std::vector<ParamSpec>& table,
+                                     DType compute,
+                                     const std::vector<std::string>& optimizer_states) {
+  std::vector<TensorInfo> infos;
+  for (const ParamSpec& param : table)
+    if (param.tied_with.empty())
+      for (KindAndInfo& tensor : tensors_of(param, compute, optimizer_states))
+        infos.push_back(std::move(tensor.info));
+  return infos;
+}
+
 std::vector<NamedTensor> name_tensors(const FlatParameters& parameters, const Optimizer& optimizer) {
+  const std::vector<std::string> states = optimizer.state_names();
   std::vector<NamedTensor> out;
-  const auto add = [&](const char* kind,
-                       const std::string& prefix,
-                       const ParamSlice& slice,
-                       DType dtype,
-                       const at::Tensor& values) {
-    out.push_back({.kind = kind,
-                   .info = {.name = prefix + slice.spec->name, .dtype = dtype, .shape = slice.spec->shape},
-                   .is_counted = slice.shard.is_counted(),
-                   .owned = values.defined() ? owned_boxes(slice, values) : std::vector<OwnedBox>()});
-  };
   std::size_t updated = 0;  // slices of the optimizer so far
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s) {
     for (const ParamSlice& slice : parameters.segment(s).slices) {
       const bool has_part = slice.owned.size() > 0;
-      add(kWeightsKind, "", slice, parameters.compute_type(), slice.own_weight);
-      if (parameters.has_separate_masters())
-        add(kOptimizerKind, kMasterPrefix, slice, parameters.main_type(), slice.master);
-      for (const std::string& state : optimizer.state_names())
-        add(kOptimizerKind,
-            state + ".",
-            slice,
-            parameters.main_type(),
-            has_part ? optimizer.state(updated, state) : at::Tensor());
+      std::vector<at::Tensor> values = {slice.own_weight};  // in the order of tensors_of
+      if (parameters.has_separate_masters()) values.push_back(slice.master);
+      for (const std::string& state : states)
+        values.push_back(has_part ? optimizer.state(updated, state) : at::Tensor());
       if (has_part) ++updated;
+
+      std::vector<KindAndInfo> tensors = tensors_of(*slice.spec, parameters.compute_type(), states);
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        out.push_back(
+            {.kind = tensors[i].kind,
+             .info = std::move(tensors[i].info),
+             .is_counted = slice.is_counted(),
+             .owned = values[i].defined() ? owned_boxes(slice, values[i]) : std::vector<OwnedBox>()});
     }
   }
   return out;

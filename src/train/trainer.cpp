@@ -1,19 +1,20 @@
 #include "llmtrain/train/trainer.hpp"
 
 #include <cmath>
+#include <deque>
 
 #include <fmt/format.h>
 
 #include "llmtrain/comm/mesh_comms.hpp"
 #include "llmtrain/data/batch_loader.hpp"
 #include "llmtrain/job/lr_schedule.hpp"
-#include "llmtrain/model/transformer.hpp"
 #include "llmtrain/optim/gradient_scale.hpp"
 #include "llmtrain/optim/optimizer.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 #include "llmtrain/parallel/gradient_reducer.hpp"
 #include "llmtrain/parallel/parameter_gather.hpp"
 #include "llmtrain/parallel/replica_gradients.hpp"
+#include "llmtrain/parallel/tied_gradients.hpp"
 #include "llmtrain/train/checkpointer.hpp"
 #include "llmtrain/train/control_channel.hpp"
 #include "llmtrain/train/error.hpp"
@@ -21,6 +22,7 @@
 #include "llmtrain/train/faults.hpp"
 #include "llmtrain/train/gradient_norm.hpp"
 #include "llmtrain/train/micro_batch.hpp"
+#include "llmtrain/train/pipeline.hpp"
 #include "llmtrain/train/step_reporter.hpp"
 
 namespace llmtrain {
@@ -82,6 +84,7 @@ Trainer::StepResult Trainer::step(std::int64_t k) {
   p_.black_box.enter(Phase::kReduce);
   p_.faults.at("reduce", k);
   p_.reducer.finish();
+  p_.tied.sum();
   result.sums = sum_over_ranks(p_.comms, local, p_.plant);
 
   p_.black_box.enter(Phase::kOptimizer);
@@ -96,33 +99,41 @@ Trainer::StepResult Trainer::step(std::int64_t k) {
 // Forward and backward of every micro-batch. Gradients are sums over tokens divided by the nominal tokens
 // of the global batch, a constant; update() corrects for labels that did not count.
 StepSums Trainer::accumulate_gradients(std::int64_t k, std::vector<std::int64_t>& samples) {
-  StepSums sums;
-  for (std::int64_t m = 0; m < p_.plan.accumulation; ++m) {
-    p_.black_box.micro_batch.store(m);
-    p_.black_box.enter(Phase::kDataWait);
-    const TokenBatch tokens = value_or_throw(p_.batches.next());
-    samples.insert(samples.end(), tokens.sample_ids.begin(), tokens.sample_ids.end());
-    const MicroBatch batch = to_micro_batch(tokens, p_.cut);
-
-    p_.black_box.enter(Phase::kForward);
-    p_.faults.at("forward", k);
-    const LossSums loss = p_.model.forward(batch, gradient_seed(m));
-    sums.loss_sum += loss.loss;
-    sums.valid_tokens += static_cast<double>(loss.tokens);
-
-    p_.black_box.enter(Phase::kBackward);
-    p_.faults.at("backward", k);
-    const bool last = m + 1 == p_.plan.accumulation;
-    p_.model.backward([&](SegmentIndex segment) {
-      if (!last && !p_.reducer.reduces_every_pass()) return;
-      p_.replicas.sum(segment);
-      p_.reducer.on_gradient_ready(segment);
-    });
-  }
+  std::deque<MicroBatch> batches;  // of this step so far; a pipeline comes back to them for later chunks
+  const LossSums loss = p_.pipeline.train(
+      {.rows = p_.plan.micro_batch_size,
+       .batch = [&](int m) -> const MicroBatch& {
+         while (std::ssize(batches) <= m) batches.push_back(next_micro_batch(samples));
+         return batches[static_cast<std::size_t>(m)];
+       },
+       .gradient_seed = [&](int m) { return gradient_seed(m); },
+       .on_action = [&](const Action& action) { enter(k, action); },
+       .on_gradient_ready = [&](SegmentIndex segment, bool last) { reduce_ready(segment, last); }});
+  StepSums sums{.loss_sum = loss.loss, .valid_tokens = static_cast<double>(loss.tokens)};
   if (p_.faults.wants_nan("backward", k)) sums.loss_sum = std::nan("");
   sums.not_finite = std::isfinite(sums.loss_sum) ? 0 : 1;
   sums.stop_requested = p_.black_box.stop_request.load() != 0 ? 1 : 0;
   return sums;
+}
+
+MicroBatch Trainer::next_micro_batch(std::vector<std::int64_t>& samples) {
+  p_.black_box.enter(Phase::kDataWait);
+  const TokenBatch tokens = value_or_throw(p_.batches.next());
+  samples.insert(samples.end(), tokens.sample_ids.begin(), tokens.sample_ids.end());
+  return to_micro_batch(tokens, p_.cut);
+}
+
+void Trainer::enter(std::int64_t k, const Action& action) {
+  const bool forward = action.kind == ActionKind::kForward;
+  p_.black_box.micro_batch.store(action.micro_batch);
+  p_.black_box.enter(forward ? Phase::kForward : Phase::kBackward);
+  if (action.kind != ActionKind::kWeightGradient) p_.faults.at(forward ? "forward" : "backward", k);
+}
+
+void Trainer::reduce_ready(SegmentIndex segment, bool last) {
+  if (!last && !p_.reducer.reduces_every_pass()) return;
+  p_.replicas.sum(segment);
+  p_.reducer.on_gradient_ready(segment);
 }
 
 // The same for every micro-batch and rank, unless a bug is planted here.

@@ -44,11 +44,21 @@ inline std::map<std::string, std::vector<double>> gradients_of(const FlatParamet
   return grads;
 }
 
-inline Numbers compute(const FlatParameters& params, Transformer& model, const Batches& batches) {
+// `in_halves`: weight gradients come after all input gradients of a micro-batch.
+inline Numbers compute(const FlatParameters& params,
+                       Transformer& model,
+                       const Batches& batches,
+                       bool in_halves = false) {
   Numbers numbers;
-  for (const MicroBatch* batch : {&batches.first, &batches.second}) {
-    const LossSums sums = model.forward(*batch, 0.25);
-    model.backward();
+  ModelChunk& chunk = model.chunk();
+  for (const int m : {0, 1}) {
+    const LossSums sums = chunk.forward(m, m == 0 ? batches.first : batches.second, {}, 0.25).loss;
+    if (in_halves) {
+      chunk.input_gradient(m, {});
+      chunk.weight_gradient(m, {});
+    } else {
+      chunk.backward(m, {}, {});
+    }
     numbers.loss += sums.loss;
     numbers.tokens += sums.tokens;
   }

@@ -19,18 +19,9 @@ const std::vector<MemorySpec> kModes = {{.recompute = Recompute::kSelective},
                                         {.recompute = Recompute::kFull},
                                         {.recompute = Recompute::kFull, .recompute_layers = 1}};
 
-using Deferred = std::vector<std::function<void()>>;
-
 Numbers numbers_of(const ModelSpec& spec, DType type, const MemorySpec& memory, bool defers) {
   TestModel model(spec, type, 5, memory);
-  Deferred deferred;
-  if (defers)
-    model.transformer.set_weight_gradient_runner(
-        [&](std::function<void()> run) { deferred.push_back(std::move(run)); });
-  Numbers numbers = compute(model.params, model.transformer, random_batches(spec.vocab_size));
-  for (const auto& run : deferred) run();
-  numbers.grads = gradients_of(model.params);
-  return numbers;
+  return compute(model.params, model.transformer, random_batches(spec.vocab_size), defers);
 }
 
 // A llama whose sizes are all different.

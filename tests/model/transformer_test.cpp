@@ -172,24 +172,56 @@ TEST_CASE("model: segments report from the head down, after their gradients are 
     CHECK(difference(model.params.segment(segment).grads, reference.params.segment(segment).grads) == 0.0);
   });
   CHECK((order == std::vector<SegmentIndex>{3, 2, 1, 0}));
-  CHECK(model.transformer.num_segments() == 4);
 }
 
-TEST_CASE("model: weight gradients can be kept and run later", "[model]") {
+TEST_CASE("model: a backward in two halves is one, and the first adds nothing to weights", "[model]") {
   const MicroBatch batch = random_batch(2, 5, 37);
-  TestModel now(tiny_gpt2(), DType::kFp64);
-  now.transformer.forward(batch, 1.0);
-  now.transformer.backward();
-  TestModel later(tiny_gpt2(), DType::kFp64);
-  std::vector<std::function<void()>> kept;
-  later.transformer.set_weight_gradient_runner(
-      [&](std::function<void()> run) { kept.push_back(std::move(run)); });
-  later.transformer.forward(batch, 1.0);
-  later.transformer.backward();
-  CHECK(kept.size() == 13);  // four linear layers and two norms in each of two blocks, and the last norm
-  CHECK(gradient_difference(now.params, later.params) > 1e-3);
-  for (const auto& run : kept) run();
-  CHECK(gradient_difference(now.params, later.params) == 0.0);
+  for (const ModelSpec& spec : {tiny_gpt2(), tiny_qwen3()}) {
+    TestModel whole(spec, DType::kFp64);
+    whole.transformer.forward(batch, 1.0);
+    whole.transformer.backward();
+    TestModel halves(spec, DType::kFp64);
+    ModelChunk& chunk = halves.transformer.chunk();
+    chunk.forward(0, batch, {}, 1.0);
+    std::vector<at::Tensor> after_forward;  // the loss has written the head matrix
+    for (int s = 0; s < halves.params.num_segments(); ++s)
+      after_forward.push_back(halves.params.segment(s).grads.clone());
+    chunk.input_gradient(0, {});
+    for (int s = 0; s < halves.params.num_segments(); ++s)
+      CHECK(difference(halves.params.segment(s).grads, after_forward[static_cast<std::size_t>(s)]) == 0.0);
+    CHECK(gradient_difference(whole.params, halves.params) > 1e-3);
+    CHECK(chunk.num_kept() == 1);
+    chunk.weight_gradient(0, {});
+    CHECK(chunk.num_kept() == 0);
+    CHECK(gradient_difference(whole.params, halves.params) == 0.0);
+  }
+}
+
+TEST_CASE("model: chunks that hand on to each other are the whole model", "[model]") {
+  const MicroBatch batch = random_batch(2, 5, 37);
+  TestModel whole(tiny_llama(), DType::kFp64);
+  TestModel cut(tiny_llama(), DType::kFp64);
+  const LossSums expected = whole.transformer.forward(batch, 1.0);
+  whole.transformer.backward();
+  const TransformerOptions options{.max_positions = 16};
+  std::vector<ModelChunk> chunks;  // the embedding alone, a block, a block and the head
+  for (const SegmentRange& range : {SegmentRange{0, 1}, SegmentRange{1, 2}, SegmentRange{2, 4}})
+    chunks.emplace_back(tiny_llama(), cut.params, range, options);
+  at::Tensor hidden;
+  LossSums loss;
+  for (ModelChunk& chunk : chunks) {
+    const ChunkOutput out = chunk.forward(3, batch, hidden, 1.0);
+    hidden = out.hidden;
+    loss += out.loss;
+  }
+  CHECK(loss.loss == expected.loss);
+  at::Tensor grad;
+  std::vector<SegmentIndex> order;
+  for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk)
+    grad = chunk->backward(3, grad, [&](SegmentIndex segment) { order.push_back(segment); });
+  CHECK_FALSE(grad.defined());
+  CHECK((order == std::vector<SegmentIndex>{3, 2, 1, 0}));
+  CHECK(gradient_difference(whole.params, cut.params) == 0.0);
 }
 
 TEST_CASE("model: evaluation leaves gradients and the next step alone", "[model]") {

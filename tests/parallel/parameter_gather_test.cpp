@@ -109,25 +109,6 @@ TEST_CASE("parameter gather: a segment is whole when it is acquired, forward and
   });
 }
 
-TEST_CASE("parameter gather: a rank without samples takes its turns", "[parallel]") {
-  spawn_ranks(2, [&](int rank, const auto& region) {
-    MeshComms comms(dp_options(2, rank, region));
-    FlatParameters parameters = parameters_of(comms.gradient(), 3, true);
-    ParameterGather gather(parameters, comms.gradient());
-    update(parameters, 5);
-    gather.on_update();
-    if (rank == 0) {
-      gather.pass_through();
-    } else {
-      for (SegmentIndex s = 0; s < kSegments; ++s) {
-        gather.acquire(s, PassDirection::kForward);
-        require_whole(parameters, s, 5);
-      }
-    }
-    comms.world().barrier();
-  });
-}
-
 TEST_CASE("parameter gather: a rank has a part of all and two whole segments, as the allocator counts",
           "[parallel]") {
   install_host_memory_counter();

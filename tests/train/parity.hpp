@@ -24,7 +24,10 @@ struct Layout {
   int dp_shard = 0;  // 0 = all
   int sp = 1;
   std::string method = "ring";
-  int ranks() const { return dp * sp * tp; }
+  int pp = 1;
+  std::string schedule = "1f1b";
+  int virtual_stages = 0;  // 0 = what the schedule wants
+  int ranks() const { return pp * dp * sp * tp; }
 };
 
 struct Outcome {
@@ -33,20 +36,28 @@ struct Outcome {
   std::vector<Event> events;
 };
 
-// Ten steps of sixteen sequences.
-inline Outcome train(const Layout& layout, std::vector<std::string> overrides) {
-  const TempDir dir;
-  overrides.push_back(fmt::format(
+inline std::vector<std::string> overrides_of(const Layout& layout) {
+  const std::string parallelism = fmt::format(
       "parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}, zero_stage: {}, dp_shard: {}, sp: {}, "
-      "sp_method: {}}}",
+      "sp_method: {}, pp: {}, schedule: {}, virtual_stages: {}}}",
       layout.dp,
       layout.tp,
       layout.shard_sequence,
       layout.zero,
       layout.dp_shard == 0 ? "auto" : std::to_string(layout.dp_shard),
       layout.sp,
-      layout.method));
-  overrides.push_back(fmt::format("batch.micro_batch_size={}", 16 / (layout.dp * layout.accumulation)));
+      layout.method,
+      layout.pp,
+      layout.schedule,
+      layout.virtual_stages == 0 ? "auto" : std::to_string(layout.virtual_stages));
+  return {parallelism,
+          fmt::format("batch.micro_batch_size={}", 16 / (layout.dp * layout.accumulation))};
+}
+
+// Ten steps of sixteen sequences.
+inline Outcome train(const Layout& layout, std::vector<std::string> overrides) {
+  const TempDir dir;
+  for (std::string& override : overrides_of(layout)) overrides.push_back(std::move(override));
   const JobResult result = run_job({.yaml = kTinyJob,
                                     .overrides = overrides,
                                     .processes = layout.ranks(),

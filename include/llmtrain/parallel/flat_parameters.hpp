@@ -35,6 +35,9 @@ struct ParamSlice {
   at::Tensor own_weight;  // [owned] compute type
   at::Tensor master;      // [owned] main type
   at::Tensor own_grad;    // [owned] main type
+
+  // Of all ranks with these values, one counts them in norms and writes them to disk.
+  bool is_counted() const { return shard.is_counted() && !spec->is_copy; }
 };
 
 struct SegmentParameters {
@@ -47,7 +50,9 @@ struct SegmentParameters {
   std::optional<SegmentIndex> borrows;  // holds values that this segment computes with too
   std::vector<ParamSlice> slices;       // in table order; tied parameters are absent
 
+  // Of a segment that another pipeline stage holds.
   bool empty() const { return slices.empty(); }
+  bool is_copy() const { return !empty() && slices.front().spec->is_copy; }
 };
 
 // Of one rank, lanes included.
@@ -66,7 +71,8 @@ struct WeightView {
 
 class FlatParameters {
  public:
-  // The table must list segments in ascending order, as parameter_table does. Gradients start at zero,
+  // The table must list segments in ascending order, as parameter_table does, and may leave some out, as
+  // stage_table does: these are empty. Gradients start at zero,
   // weights at zero too: call initialize, or fill the masters (a checkpoint does) and call publish_all.
   FlatParameters(std::vector<ParamSpec> table, DType compute, TensorPlace place = {}, ZeroPlace zero = {});
   FlatParameters(const FlatParameters&) = delete;

@@ -26,9 +26,6 @@ class ParameterGather {
   // Collective. Before a segment is computed: its weights, and those that it borrows, are whole from now on
   // until another segment is acquired; the next one in this direction is under way.
   void acquire(SegmentIndex segment, PassDirection direction);
-  // Takes the turns of a forward pass without computing anything: for a rank that has no samples while its
-  // peers do.
-  void pass_through();
 
  private:
   void start(SegmentIndex segment);

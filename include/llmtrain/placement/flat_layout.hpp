@@ -61,8 +61,9 @@ std::vector<FlatSegment> flat_layout(const std::vector<ParamSpec>& table,
                                      ZeroPlace zero = {});
 
 // Which segments take turns in which piece of transient memory, where segments are whole for a while only:
-// even and odd ones have a lane each, so that neighbours never meet; one that others borrow from, which is
-// needed at both ends of the model, has its own.
+// even and odd ones have a lane each, so that neighbours never meet. One that others borrow from, which is
+// needed at both ends of the model, has its own, and so has one whose gradient begins in the forward pass: a
+// pipeline may compute anything before it comes back for the rest.
 struct LanePlan {
   std::vector<int> lane_of;            // by segment
   std::vector<std::int64_t> elements;  // by lane: its largest segment

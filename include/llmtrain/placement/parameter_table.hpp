@@ -28,9 +28,11 @@ struct ParamSpec {
   std::int64_t cut_unit = 1;     // indices of cut_dim that stay together: the width of a head
   Axis cut_axis = Axis::kTensor;
   bool partial_grad = false;  // ranks of the axis that hold the same values each see a part of their gradient
+  bool grad_in_forward = false;  // the loss writes its gradient at once
   bool decay = false;         // takes weight decay
   std::string tied_with{};    // name of the parameter that holds the values; empty = own storage
   SegmentIndex segment = 0;
+  bool is_copy = false;  // of values that another pipeline stage holds, counts and writes (stage_table)
 
   std::int64_t numel() const {
     std::int64_t n = 1;

@@ -18,6 +18,7 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
 
   Trainer& trainer();
+  const Pipeline& pipeline() const;
   const FlatParameters& parameters() const;
   const Optimizer& optimizer() const;
   // Reports the totals of this rank and shuts the communicators down in order.

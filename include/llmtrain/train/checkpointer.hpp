@@ -22,8 +22,10 @@ namespace llmtrain {
 
 class Checkpointer {
  public:
-  // `extra_files` travel with every checkpoint.
+  // `table`: of the whole model, of which `parameters` may hold a part. `extra_files` travel with every
+  // checkpoint.
   Checkpointer(RankContext& context,
+               const std::vector<ParamSpec>& table,
                FlatParameters& parameters,
                Optimizer& optimizer,
                MeshComms& comms,
@@ -36,7 +38,6 @@ class Checkpointer {
   Progress restore(const std::string& step_dir);
 
  private:
-  std::vector<TensorInfo> expected() const;
   std::vector<ShardFile> shards_of_this_rank() const;
   TrainState state_after(const Progress& progress) const;
   Result<Committed> commit_shards(const SaveTarget& target,
@@ -51,7 +52,8 @@ class Checkpointer {
   Communicator& world_;
   Communicator& replicas_;  // data-parallel: the ranks that own the same boxes
   std::vector<ExtraFile> extra_files_;
-  std::vector<NamedTensor> tensors_;
+  std::vector<TensorInfo> expected_;  // of the whole model
+  std::vector<NamedTensor> tensors_;  // of this rank
   std::string checkpoints_dir_;
   std::int64_t saved_step_ = -1;  // saved or restored last
   std::int64_t resumed_from_ = -1;

@@ -7,7 +7,7 @@
 #include "llmtrain/data/token_source.hpp"
 #include "llmtrain/data/tokenizer.hpp"
 #include "llmtrain/job/inference_request.hpp"
-#include "llmtrain/model/transformer.hpp"
+#include "llmtrain/model/model_chunk.hpp"
 #include "llmtrain/train/loaded_model.hpp"
 
 // What `eval` scores: every token of a stream but its first, each once, in windows of the model's

@@ -4,10 +4,9 @@
 
 #include "llmtrain/comm/mesh_comms.hpp"
 #include "llmtrain/data/batch.hpp"
-#include "llmtrain/model/transformer.hpp"
 #include "llmtrain/monitor/events.hpp"
-#include "llmtrain/parallel/parameter_gather.hpp"
 #include "llmtrain/placement/sequence_cut.hpp"
+#include "llmtrain/train/pipeline.hpp"
 
 // Scores the model on a fixed set of validation samples, each counted once over all ranks.
 //
@@ -16,9 +15,8 @@ namespace llmtrain {
 
 class Evaluator {
  public:
-  Evaluator(
-      EvalPlan plan, const SequenceCut& cut, Transformer& model, ParameterGather& weights, MeshComms& comms)
-      : plan_(std::move(plan)), cut_(cut), model_(model), weights_(weights), comms_(comms) {}
+  Evaluator(EvalPlan plan, const SequenceCut& cut, Pipeline& pipeline, MeshComms& comms)
+      : plan_(std::move(plan)), cut_(cut), pipeline_(pipeline), comms_(comms) {}
 
   // Collective over the world. Throws DataError and CommError.
   EvalReport run(std::int64_t step);
@@ -26,8 +24,7 @@ class Evaluator {
  private:
   EvalPlan plan_;
   SequenceCut cut_;
-  Transformer& model_;
-  ParameterGather& weights_;
+  Pipeline& pipeline_;
   MeshComms& comms_;
 };
 

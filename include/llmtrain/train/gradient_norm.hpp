@@ -19,6 +19,7 @@ class GradientNorm {
   GradientNorm(const FlatParameters& parameters,
                Communicator& tensor,
                Communicator& shards,
+               Communicator& pipeline,
                Plant plant = Plant::kNone);
 
   // Collective over the groups whose ranks count different elements, after gradients are reduced. Every rank

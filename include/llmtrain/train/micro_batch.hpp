@@ -1,7 +1,7 @@
 #pragma once
 
 #include "llmtrain/data/batch.hpp"
-#include "llmtrain/model/transformer.hpp"
+#include "llmtrain/model/model_chunk.hpp"
 #include "llmtrain/placement/sequence_cut.hpp"
 
 // Token ids from the data plane as tensors for the model.

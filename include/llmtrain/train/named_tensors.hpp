@@ -32,6 +32,12 @@ struct NamedTensor {
   std::int64_t owned_bytes() const;
 };
 
+// What a checkpoint of a model must hold, whoever has it: the tensors that name_tensors() names on all ranks
+// together.
+std::vector<TensorInfo> tensor_infos(const std::vector<ParamSpec>& table,
+                                     DType compute,
+                                     const std::vector<std::string>& optimizer_states);
+
 // Weights, then masters when they are separate, then every state of the optimizer, parameter by parameter.
 // The optimizer has a slice for every parameter of which this rank owns something, in table order.
 std::vector<NamedTensor> name_tensors(const FlatParameters& parameters, const Optimizer& optimizer);

@@ -9,6 +9,7 @@
 #include "llmtrain/job/lr_schedule.hpp"
 #include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/monitor/black_box.hpp"
+#include "llmtrain/placement/parameter_table.hpp"
 #include "llmtrain/placement/sequence_cut.hpp"
 #include "llmtrain/spec/job_spec.hpp"
 #include "llmtrain/train/progress.hpp"
@@ -27,9 +28,12 @@ class GradientReducer;
 class MeshComms;
 class Optimizer;
 class ParameterGather;
+class Pipeline;
 class ReplicaGradients;
 class StepReporter;
-class Transformer;
+class TiedGradients;
+struct Action;
+struct MicroBatch;
 
 // The training loop of one rank, and the step inside it: both read top to bottom.
 //
@@ -42,9 +46,10 @@ struct TrainerParts {
   SequenceCut cut;  // of every sample, for this rank
   MeshComms& comms;
   FlatParameters& parameters;
-  Transformer& model;
+  Pipeline& pipeline;
   ReplicaGradients& replicas;
   GradientReducer& reducer;
+  TiedGradients& tied;
   GradientNorm& norm;
   Optimizer& optimizer;
   ParameterGather& weights;
@@ -91,6 +96,9 @@ class Trainer {
 
   StepResult step(std::int64_t k);
   StepSums accumulate_gradients(std::int64_t k, std::vector<std::int64_t>& samples);
+  MicroBatch next_micro_batch(std::vector<std::int64_t>& samples);
+  void enter(std::int64_t k, const Action& action);
+  void reduce_ready(SegmentIndex segment, bool last);
   double gradient_seed(std::int64_t micro_batch) const;
   void update(StepResult& result);
   bool misses_update() const;
