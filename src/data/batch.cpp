@@ -19,6 +19,7 @@ Status read_row(const SampleSet& samples, std::int64_t index, TokenBatch& batch)
   const std::size_t width = static_cast<std::size_t>(samples.seq_length() + 1);
   batch.tokens.resize(batch.tokens.size() + width);
   batch.sample_ids.push_back(samples.sample_id(ref));
+  batch.document_begins.push_back(samples.document_begins(ref));
   ++batch.rows;
   return samples.read(ref, std::span(batch.tokens).last(width));
 }

@@ -69,4 +69,10 @@ Status SampleSet::read(const SampleRef& ref, std::span<std::int32_t> out) const 
                "raise model.vocab_size to the tokenizer's, or prepare the data with the model's tokenizer"};
 }
 
+std::vector<std::int64_t> SampleSet::document_begins(const SampleRef& ref) const {
+  const SourceRange& range = ranges_[ref.source];
+  const std::int64_t offset = range.begin + ref.sample * options_.seq_length;
+  return llmtrain::document_begins(*range.source, offset, options_.seq_length);
+}
+
 }  // namespace llmtrain

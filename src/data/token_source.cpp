@@ -21,6 +21,18 @@ std::int64_t document_at(const TokenSource& source, std::int64_t offset) {
   return low;
 }
 
+std::vector<std::int64_t> document_begins(const TokenSource& source,
+                                          std::int64_t offset,
+                                          std::int64_t count) {
+  std::vector<std::int64_t> begins = {0};
+  for (std::int64_t next = document_at(source, offset) + 1; next < source.num_documents(); ++next) {
+    const std::int64_t begin = source.document_begin(next) - offset;
+    if (begin >= count) break;
+    if (begin > begins.back()) begins.push_back(begin);  // an empty document begins nowhere
+  }
+  return begins;
+}
+
 std::int64_t split_point(const TokenSource& source, double fraction) {
   LLMTRAIN_CHECK(fraction > 0 && fraction < 1, "fraction {}", fraction);
   const std::int64_t total = source.num_tokens();

@@ -158,7 +158,7 @@ at::Tensor attention_core(const at::Tensor& qkv,
   const double scale = 1.0 / std::sqrt(static_cast<double>(w.head_dim));
   if (cache) return rows_of(attend_cached(views, scale, *cache, layout));  // [b s, n d]
 
-  const Attended attended = causal_attention(views, scale, context.sequence);
+  const Attended attended = causal_attention(views, scale, context.sequence, layout.documents);
   at::Tensor out = rows_of(attended.out).detach();  // [b s, n d]
   if (!wants_gradient({qkv})) return out;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "llmtrain/model/documents.hpp"
 #include "llmtrain/model/kv_cache.hpp"
 #include "llmtrain/model/rope.hpp"
 #include "llmtrain/placement/sequence_cut.hpp"
@@ -33,6 +34,7 @@ struct SequenceLayout {
   std::int64_t batch = 0;
   std::int64_t length = 0;       // rows of one sequence here
   std::vector<TokenRun> runs{};  // where they stand in the whole sequence; `length` tokens in all
+  Documents documents{};         // that attention stays inside
 
   std::int64_t position_of(std::int64_t row) const {
     std::int64_t token = row % length;

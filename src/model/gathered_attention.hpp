@@ -9,6 +9,9 @@
 // Later ranks compute more, and keys and values of a whole sequence exist on every rank for a while.
 namespace llmtrain {
 
-Attended gathered_attention(const QueryKeyValue& own, double scale, Communicator& group);
+Attended gathered_attention(const QueryKeyValue& own,
+                        double scale,
+                        Communicator& group,
+                        const Documents& documents);
 
 }  // namespace llmtrain

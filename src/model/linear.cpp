@@ -106,8 +106,10 @@ at::Tensor row_linear(const LinearInput& x,
           const at::Tensor grad = context.region.whole(rows);  // [t, out]
           context.run(
               [grad, values = restored.values(), &w] { add_linear_weight_gradient(grad, values, w); });
-          return std::vector<at::Tensor>{std::move(restored).source_gradient(linear_input_gradient(grad, w)),
-                                         rows};
+          std::vector<at::Tensor> gradients(2);
+          gradients[0] = std::move(restored).source_gradient(linear_input_gradient(grad, w));
+          gradients[1] = rows;
+          return gradients;
         });
   }
   return y;

@@ -118,9 +118,15 @@ struct ModelChunk::Impl {
   }
 
   // Of whole sequences, or of this rank's tokens of each.
-  SequenceLayout layout_of(const at::Tensor& tokens) const {
+  SequenceLayout layout_of(const at::Tensor& tokens, const Documents& documents = {}) const {
     LLMTRAIN_CHECK(tokens.dim() == 2, "tokens must be [b, s]");
-    return checked_layout(tokens, context.sequence.cut(tokens.size(1)).runs());
+    LLMTRAIN_CHECK(!documents.mask() || std::ssize(documents.begins) == tokens.size(0),
+                   "documents of {} sequences for {}",
+                   documents.begins.size(),
+                   tokens.size(0));
+    SequenceLayout layout = checked_layout(tokens, context.sequence.cut(tokens.size(1)).runs());
+    layout.documents = documents;
+    return layout;
   }
 
   SequenceLayout layout_behind(const KvCache& cache, const at::Tensor& tokens) const {
@@ -243,7 +249,7 @@ ChunkOutput ModelChunk::forward(int micro_batch,
                                 double gradient_seed) {
   Impl& m = *impl_;
   const at::AutoGradMode graph(true);
-  KeptPass pass{.tokens = batch.tokens, .layout = m.layout_of(batch.tokens)};
+  KeptPass pass{.tokens = batch.tokens, .layout = m.layout_of(batch.tokens, batch.documents)};
   at::Tensor x = m.enter(batch.tokens, pass.layout, input);  // [b s, h]
   for (const auto& [segment, weights] : m.blocks) {
     m.acquire(segment, PassDirection::kForward);
@@ -325,7 +331,7 @@ void ModelChunk::discard_kept() {
 ChunkOutput ModelChunk::evaluate(const MicroBatch& batch, const at::Tensor& input) {
   Impl& m = *impl_;
   const at::AutoGradMode no_graph(false);
-  const SequenceLayout layout = m.layout_of(batch.tokens);
+  const SequenceLayout layout = m.layout_of(batch.tokens, batch.documents);
   const at::Tensor hidden = m.hidden_without_graph(batch.tokens, layout, input, nullptr);  // [b s, h]
   if (!m.has_head()) return {.hidden = hidden};
   return {.hidden = {}, .loss = m.loss_of(hidden, batch.labels, {.chunk_tokens = m.chunk}).sums};

@@ -6,6 +6,8 @@
 
 #include "llmtrain/core/division.hpp"
 
+#include "attention_pieces.hpp"
+
 // Shapes: b sequences, s own rows of each, n query heads, k key/value heads, d head width.
 namespace llmtrain {
 namespace {
@@ -43,25 +45,28 @@ at::Tensor block_of(const at::Tensor& keys, const at::Tensor& values, DType type
   return block;
 }
 
-// What of this rank's queries and of a block's keys meets. A rank's rows are an early and a late half.
-struct Meeting {
-  TokenRun queries{};
-  TokenRun keys{};
-  bool causal = false;
-
-  at::Tensor of_queries(const at::Tensor& x) const { return x.narrow(2, queries.first, queries.count); }
-  at::Tensor of_keys(const at::Tensor& x) const { return x.narrow(2, keys.first, keys.count); }
-  AttentionResult of(const AttentionResult& whole) const {
-    return {.out = of_queries(whole.out), .lse = of_queries(whole.lse)};
-  }
-};
-
-Meeting meeting(int own, int source, std::int64_t rows) {
+// What of this rank's queries and of a block's keys meets, where sequences are whole documents. A rank's rows
+// are an early and a late half.
+AttentionPiece meeting(int own, int source, std::int64_t sequences, std::int64_t rows) {
   const TokenRun all{.first = 0, .count = rows};
   const std::int64_t half = exact_div(rows, 2);
-  if (source == own) return {.queries = all, .keys = all, .causal = true};
-  if (source < own) return {.queries = all, .keys = {.first = 0, .count = half}};
-  return {.queries = {.first = half, .count = half}, .keys = all};
+  AttentionPiece piece{.sequences = {.first = 0, .count = sequences}, .queries = all, .keys = all};
+  if (source == own) piece.causal = true;
+  if (source < own) piece.keys.count = half;
+  if (source > own) piece.queries = {.first = half, .count = half};
+  return piece;
+}
+
+std::vector<TokenRun> runs_of(int rank, const Communicator& ring, std::int64_t rows) {
+  return SequenceCut{.length = rows * ring.size(), .ranks = ring.size(), .rank = rank, .balanced = true}.runs();
+}
+
+std::vector<AttentionPiece> pieces_with(int source,
+                                        const at::Tensor& q,
+                                        const Communicator& ring,
+                                        const Documents& documents) {
+  if (!documents.mask()) return {meeting(ring.rank(), source, q.size(0), q.size(2))};
+  return pieces_of(runs_of(ring.rank(), ring, q.size(2)), runs_of(source, ring, q.size(2)), documents);
 }
 
 // Whose block is here after `step` hops.
@@ -73,23 +78,17 @@ DType type_of(const at::Tensor& x) {
   return dtype_of(x.scalar_type());
 }
 
-AttentionResult forward(const QueryKeyValue& own, double scale, Communicator& ring) {
+AttentionResult forward(const QueryKeyValue& own,
+                        double scale,
+                        Communicator& ring,
+                        const Documents& documents) {
   at::Tensor block = block_of(own.k, own.v, type_of(own.k));  // [2, b, s, k, d]
-  AttentionResult merged;
+  AttentionResult merged = attended_to_nothing(own.q);
   for (int step = 0; step < ring.size(); ++step) {
     std::optional<Hop> next;
     if (step + 1 < ring.size()) next.emplace(ring, block);
-    const Meeting here = meeting(ring.rank(), source_of(ring, step), own.q.size(2));
-    const AttentionResult part = attention(here.of_queries(own.q),
-                                           here.of_keys(keys_of(block)),
-                                           here.of_keys(values_of(block)),
-                                           here.causal,
-                                           scale);
-    if (step == 0)
-      merged = AttentionResult{.out = part.out.to(scalar_type(accumulation_type(type_of(own.q)))),
-                               .lse = part.lse};
-    else
-      merge_attention(here.of(merged), part);
+    const auto pieces = pieces_with(source_of(ring, step), own.q, ring, documents);
+    attend_pieces(merged, own.q, keys_of(block), values_of(block), pieces, scale);
     if (next) block = next->arrive();
   }
   merged.out = merged.out.to(own.q.scalar_type());
@@ -100,8 +99,8 @@ AttentionGradients backward(const at::Tensor& d_out,
                             const QueryKeyValue& own,
                             const AttentionResult& merged,
                             double scale,
-                            Communicator& ring) {
-  const DType wide = accumulation_type(type_of(own.q));
+                            Communicator& ring,
+                            const Documents& documents) {
   at::Tensor block = block_of(own.k, own.v, type_of(own.k));  // [2, b, s, k, d]
   at::Tensor sums;                                            // [2, b, s, k, d] gradients of the block here
   at::Tensor dq;                                              // [b, n, s, d]
@@ -109,22 +108,21 @@ AttentionGradients backward(const at::Tensor& d_out,
   for (int step = 0; step < ring.size(); ++step) {
     std::optional<Hop> next;
     if (step + 1 < ring.size()) next.emplace(ring, block);
-    const Meeting here = meeting(ring.rank(), source_of(ring, step), own.q.size(2));
-    const AttentionGradients part = attention_backward(here.of_queries(d_out),
-                                                       here.of_queries(own.q),
-                                                       here.of_keys(keys_of(block)),
-                                                       here.of_keys(values_of(block)),
-                                                       here.of(merged),
-                                                       here.causal,
-                                                       scale);
+    const AttentionGradients part = pieces_backward(d_out,
+                                                    own.q,
+                                                    keys_of(block),
+                                                    values_of(block),
+                                                    merged,
+                                                    pieces_with(source_of(ring, step), own.q, ring, documents),
+                                                    scale);
     if (step == 0) {
-      dq = part.dq.to(scalar_type(wide));
-      sums = block_of(part.dk, part.dv, wide);
+      dq = part.dq;
+      sums = block_of(part.dk, part.dv, type_of(part.dk));
     } else {
-      here.of_queries(dq).add_(part.dq);
+      dq.add_(part.dq);
       sums = next_sums->arrive();
-      here.of_keys(keys_of(sums)).add_(part.dk);
-      here.of_keys(values_of(sums)).add_(part.dv);
+      keys_of(sums).add_(part.dk);
+      values_of(sums).add_(part.dv);
     }
     next_sums.emplace(ring, sums);
     if (next) block = next->arrive();
@@ -136,10 +134,13 @@ AttentionGradients backward(const at::Tensor& d_out,
 }  // namespace
 
 // The travelling blocks are not kept: keys and values lie where the queries lie.
-Attended ring_attention(const QueryKeyValue& own, double scale, Communicator& ring) {
-  const AttentionResult merged = forward(own, scale, ring);
-  return {.out = merged.out, .backward = [own, merged, scale, &ring](const at::Tensor& d_out) {
-            return backward(d_out, own, merged, scale, ring);
+Attended ring_attention(const QueryKeyValue& own,
+                        double scale,
+                        Communicator& ring,
+                        const Documents& documents) {
+  const AttentionResult merged = forward(own, scale, ring, documents);
+  return {.out = merged.out, .backward = [own, merged, scale, documents, &ring](const at::Tensor& d_out) {
+            return backward(d_out, own, merged, scale, ring, documents);
           }};
 }
 

@@ -10,6 +10,9 @@
 // are home. A rank holds two blocks and the gradients of two at most, whatever the length.
 namespace llmtrain {
 
-Attended ring_attention(const QueryKeyValue& own, double scale, Communicator& ring);
+Attended ring_attention(const QueryKeyValue& own,
+                        double scale,
+                        Communicator& ring,
+                        const Documents& documents);
 
 }  // namespace llmtrain

@@ -5,6 +5,7 @@
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/core/division.hpp"
 
+#include "attention_pieces.hpp"
 #include "token_rows.hpp"
 
 // Shapes: b sequences, s own rows of each and S of all ranks, n query heads and k key/value heads of the
@@ -122,15 +123,16 @@ at::Tensor output_to_heads(const at::Tensor& out, Communicator& group) {
 }  // namespace
 
 // What is kept lies in memory as every token of some heads; the caller may drop its own tokens.
-Attended ulysses_attention(const QueryKeyValue& own, double scale, Communicator& group) {
+Attended ulysses_attention(const QueryKeyValue& own,
+                           double scale,
+                           Communicator& group,
+                           const Documents& documents) {
   const HeadShares shares = head_shares(own.q.size(1), own.k.size(1), group.size());
-  const QueryKeyValue whole = split(to_heads(own, shares, group), shares);
-  const AttentionResult result = attention(whole.q, whole.k, whole.v, true, scale);
-  return {.out = output_to_tokens(result.out, group),
-          .backward = [shares, whole, result, scale, &group](const at::Tensor& d_out) {
-            const AttentionGradients grads = attention_backward(
-                output_to_heads(d_out, group), whole.q, whole.k, whole.v, result, true, scale);
-            return to_tokens(grads, shares, dtype_of(whole.q.scalar_type()), group);
+  const DType type = dtype_of(own.q.scalar_type());
+  const Attended attended = attend_whole(split(to_heads(own, shares, group), shares), scale, documents);
+  return {.out = output_to_tokens(attended.out, group),
+          .backward = [shares, type, back = attended.backward, &group](const at::Tensor& d_out) {
+            return to_tokens(back(output_to_heads(d_out, group)), shares, type, group);
           }};
 }
 

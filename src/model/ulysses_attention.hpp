@@ -9,6 +9,9 @@
 // where there are fewer of them than ranks, go to every rank whose query heads use them.
 namespace llmtrain {
 
-Attended ulysses_attention(const QueryKeyValue& own, double scale, Communicator& group);
+Attended ulysses_attention(const QueryKeyValue& own,
+                        double scale,
+                        Communicator& group,
+                        const Documents& documents);
 
 }  // namespace llmtrain

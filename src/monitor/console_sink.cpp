@@ -45,7 +45,8 @@ ConsoleSink::~ConsoleSink() {
 void ConsoleSink::on(const Event& event) {
   progress_.on(event);
   if (const auto* report = std::get_if<StepReport>(&event.body)) return on_step(event, *report);
-  if (std::holds_alternative<CommTotals>(event.body) || std::holds_alternative<MemoryReport>(event.body))
+  if (std::holds_alternative<CommTotals>(event.body) || std::holds_alternative<MemoryReport>(event.body) ||
+      std::holds_alternative<PhaseTotals>(event.body))
     return;
   if (std::holds_alternative<RunStarted>(event.body)) first_step_ = true;
   print(event_line(event), severity_of(event.body));

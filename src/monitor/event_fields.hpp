@@ -94,6 +94,17 @@ LLMTRAIN_EVENT(MemoryReport,
                LLMTRAIN_FIELD(grads),
                LLMTRAIN_FIELD(optimizer),
                LLMTRAIN_FIELD(activations_peak));
+LLMTRAIN_EVENT(PhaseTotals,
+               "phase_totals",
+               LLMTRAIN_FIELD(rank),
+               LLMTRAIN_FIELD(data_wait_ms),
+               LLMTRAIN_FIELD(stage_wait_ms),
+               LLMTRAIN_FIELD(forward_ms),
+               LLMTRAIN_FIELD(backward_ms),
+               LLMTRAIN_FIELD(reduce_ms),
+               LLMTRAIN_FIELD(optimizer_ms),
+               LLMTRAIN_FIELD(evaluate_ms),
+               LLMTRAIN_FIELD(save_ms));
 LLMTRAIN_EVENT(Note, "note", LLMTRAIN_FIELD(severity), LLMTRAIN_FIELD(rank), LLMTRAIN_FIELD(text));
 
 #undef LLMTRAIN_FIELD

@@ -114,6 +114,20 @@ std::string line_of(const MemoryReport& e) {
                      short_bytes(e.optimizer),
                      short_bytes(e.activations_peak));
 }
+std::string line_of(const PhaseTotals& e) {
+  return fmt::format(
+      "rank {} time: forward {:.0f} ms, backward {:.0f}, optimizer {:.0f}, evaluation {:.0f}, saves {:.0f}; waiting "
+      "for data {:.0f}, for a stage {:.0f}, for gradients {:.0f}",
+      e.rank,
+      e.forward_ms,
+      e.backward_ms,
+      e.optimizer_ms,
+      e.evaluate_ms,
+      e.save_ms,
+      e.data_wait_ms,
+      e.stage_wait_ms,
+      e.reduce_ms);
+}
 std::string line_of(const Note& e) {
   const char* prefix = e.severity == Severity::kError     ? "error: "
                        : e.severity == Severity::kWarning ? "warning: "

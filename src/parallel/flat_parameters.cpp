@@ -42,12 +42,12 @@ FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute, Tens
   const std::vector<FlatSegment> layout = flat_layout(table_, place_, zero_);
   segments_.resize(layout.size());
   for (std::size_t i = 0; i < layout.size(); ++i) allocate(static_cast<SegmentIndex>(i), layout[i]);
-  allocate_lanes(plan_lanes(layout));
+  allocate_lanes(layout);
   for (const ParamSpec& param : table_)
     if (!param.tied_with.empty()) tie(param);
 }
 
-void FlatParameters::allocate_lanes(const LanePlan& plan) {
+void FlatParameters::allocate_lanes(const std::vector<FlatSegment>& layout) {
   std::vector<at::Tensor> weights;
   std::vector<at::Tensor> grads;
   for (const SegmentParameters& segment : segments_) {
@@ -56,11 +56,12 @@ void FlatParameters::allocate_lanes(const LanePlan& plan) {
   }
   if (zero_.shards_weights()) {
     const PoolScope scope(MemoryPool::kParameters);
-    weight_lanes_ = SegmentLanes(std::move(weights), plan);
+    weight_lanes_ =
+        SegmentLanes(std::move(weights), zero_.keeps_weights ? own_lanes(layout) : plan_lanes(layout));
   }
   if (zero_.shards_gradients()) {
     const PoolScope scope(MemoryPool::kGradients);
-    gradient_lanes_ = SegmentLanes(std::move(grads), plan);
+    gradient_lanes_ = SegmentLanes(std::move(grads), plan_lanes(layout));
   }
 }
 

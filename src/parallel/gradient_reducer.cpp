@@ -1,15 +1,23 @@
 #include "llmtrain/parallel/gradient_reducer.hpp"
 
+#include <algorithm>
+
 #include "llmtrain/core/check.hpp"
+#include "llmtrain/tensor/memory_pool.hpp"
 
 namespace llmtrain {
 
-GradientReducer::GradientReducer(FlatParameters& parameters, Communicator& group, Communicator& copies)
+GradientReducer::GradientReducer(FlatParameters& parameters,
+                                 Communicator& group,
+                                 Communicator& copies,
+                                 const ReducerOptions& options)
     : parameters_(parameters),
       group_(group),
       copies_(copies),
-      pending_(static_cast<std::size_t>(parameters.num_segments())),
-      announced_(pending_.size(), false) {
+      options_(options),
+      wire_(options.wire.value_or(parameters.main_type())),
+      under_way_(static_cast<std::size_t>(parameters.num_segments())),
+      announced_(under_way_.size(), false) {
   const ZeroPlace zero = parameters.zero();
   LLMTRAIN_CHECK(zero.parts() == 1 || (zero.size == group.size() && zero.rank == group.rank()),
                  "gradients sharded for rank {} of {} in a group where it is rank {} of {}",
@@ -25,7 +33,7 @@ void GradientReducer::prepare(SegmentIndex segment) {
   if (part.borrows) prepare(*part.borrows);
   SegmentLanes& lanes = parameters_.gradient_lanes();
   const std::optional<SegmentIndex> occupant = lanes.occupant(segment);
-  if (occupant == segment && pending_[static_cast<std::size_t>(segment)] == nullptr) return;
+  if (occupant == segment && !under_way_[static_cast<std::size_t>(segment)]) return;
   if (occupant) settle(*occupant);
   lanes.enter(segment);
   at::Tensor whole = part.grads;  // [padded numel]
@@ -33,23 +41,55 @@ void GradientReducer::prepare(SegmentIndex segment) {
 }
 
 void GradientReducer::on_gradient_ready(SegmentIndex segment) {
-  const SegmentParameters& part = parameters_.segment(segment);
   const auto index = static_cast<std::size_t>(segment);
-  LLMTRAIN_CHECK(pending_[index] == nullptr, "segment {} was announced twice", segment);
+  const at::Tensor kept = parameters_.segment(segment).grads;  // [n]
+  LLMTRAIN_CHECK(!under_way_[index], "segment {} was announced twice", segment);
   announced_[index] = true;
-  at::Tensor whole = reduces_every_pass() ? parameters_.gradient_lanes().memory(segment) : part.grads;  // [n]
-  at::Tensor own = whole.narrow(0, part.own.begin, part.own.size());  // [own]
-  pending_[index] = parameters_.zero().shards_optimizer()
-                        ? group_.reduce_scatter_async(whole, own, ReduceOp::kSum)
-                        : group_.all_reduce_async(whole, ReduceOp::kSum);
+  under_way_[index] =
+      start(segment, reduces_every_pass() ? parameters_.gradient_lanes().memory(segment) : kept);
+  if (!options_.overlap) settle(segment);
+}
+
+// Nothing is rounded that goes nowhere.
+at::Tensor GradientReducer::as_sent(const at::Tensor& kept) const {
+  if (group_.size() * copies_.size() == 1) return kept;
+  const PoolScope scope(MemoryPool::kGradients);
+  return kept.to(scalar_type(wire_));
+}
+
+// Where a rank gets a part of the sum, the parts lie all over the buffer, which is reduced as one.
+GradientReducer::UnderWay GradientReducer::start(SegmentIndex segment, const at::Tensor& whole) {
+  if (!parameters_.zero().shards_optimizer()) return sum_in_place(group_, whole);
+  const FlatRange own = parameters_.segment(segment).own;
+  const at::Tensor sent = as_sent(whole);                     // [n]
+  at::Tensor part = sent.narrow(0, own.begin, own.size());    // [own]
+  UnderWay reduction{.kept = whole.narrow(0, own.begin, own.size()), .sent = part};
+  reduction.buckets.push_back(group_.reduce_scatter_async(sent, part, ReduceOp::kSum));
+  return reduction;
+}
+
+GradientReducer::UnderWay GradientReducer::sum_in_place(Communicator& group, const at::Tensor& kept) {
+  UnderWay reduction{.kept = kept, .sent = as_sent(kept)};
+  const std::int64_t elements = kept.numel();
+  const std::int64_t size = options_.bucket_size.value_or(elements);
+  for (std::int64_t begin = 0; begin < elements; begin += size) {
+    at::Tensor bucket = reduction.sent.narrow(0, begin, std::min(size, elements - begin));  // [bucket]
+    reduction.buckets.push_back(group.all_reduce_async(bucket, ReduceOp::kSum));
+  }
+  return reduction;
+}
+
+void GradientReducer::finish(UnderWay& reduction) {
+  for (const std::unique_ptr<Pending>& bucket : reduction.buckets) bucket->wait();
+  if (reduction.kept.scalar_type() != reduction.sent.scalar_type()) reduction.kept.copy_(reduction.sent);
 }
 
 // A lane gives its part to the sum and is free.
 void GradientReducer::settle(SegmentIndex segment) {
-  std::unique_ptr<Pending>& pending = pending_[static_cast<std::size_t>(segment)];
-  LLMTRAIN_CHECK(pending != nullptr, "segment {} holds gradients that were never announced", segment);
-  pending->wait();
-  pending.reset();
+  std::optional<UnderWay>& reduction = under_way_[static_cast<std::size_t>(segment)];
+  LLMTRAIN_CHECK(reduction, "segment {} holds gradients that were never announced", segment);
+  finish(*reduction);
+  reduction.reset();
   if (!reduces_every_pass()) return;
   SegmentLanes& lanes = parameters_.gradient_lanes();
   const SegmentParameters& part = parameters_.segment(segment);
@@ -65,20 +105,19 @@ void GradientReducer::finish() {
                    segment);
   // Backward goes from the last segment to the first, and so do the reductions.
   for (SegmentIndex segment = parameters_.num_segments() - 1; segment >= 0; --segment)
-    if (pending_[static_cast<std::size_t>(segment)] != nullptr) settle(segment);
+    if (under_way_[static_cast<std::size_t>(segment)]) settle(segment);
   announced_.assign(announced_.size(), false);
   sum_over_copies();
 }
 
 void GradientReducer::sum_over_copies() {
   if (copies_.size() == 1) return;
-  std::vector<std::unique_ptr<Pending>> pending;
+  std::vector<UnderWay> sums;
   for (SegmentIndex segment = 0; segment < parameters_.num_segments(); ++segment) {
     if (parameters_.segment(segment).empty()) continue;
-    at::Tensor own = parameters_.segment(segment).own_grads;  // [own]
-    pending.push_back(copies_.all_reduce_async(own, ReduceOp::kSum));
+    sums.push_back(sum_in_place(copies_, parameters_.segment(segment).own_grads));
   }
-  for (const std::unique_ptr<Pending>& sum : pending) sum->wait();
+  for (UnderWay& sum : sums) finish(sum);
 }
 
 }  // namespace llmtrain

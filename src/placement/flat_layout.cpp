@@ -74,4 +74,13 @@ LanePlan plan_lanes(const std::vector<FlatSegment>& layout) {
   return plan;
 }
 
+LanePlan own_lanes(const std::vector<FlatSegment>& layout) {
+  LanePlan plan;
+  for (const FlatSegment& segment : layout) {
+    plan.lane_of.push_back(static_cast<int>(plan.elements.size()));
+    plan.elements.push_back(segment.elements);
+  }
+  return plan;
+}
+
 }  // namespace llmtrain

@@ -84,7 +84,8 @@ ZeroPlace zero_place(const JobSpec& spec, MeshComms& comms) {
   return {.stage = group.size() > 1 ? zero_stage(spec.parallelism) : 0,
           .rank = group.rank(),
           .size = group.size(),
-          .copies = comms.shard_replicas().size()};
+          .copies = comms.shard_replicas().size(),
+          .keeps_weights = !spec.parallelism.reshard_after_forward};
 }
 
 TableOptions table_options(const JobSpec& spec) {
@@ -218,7 +219,11 @@ Rank::Parts::Parts(RankContext& rank_context)
                  tensor_place(context),
                  zero_place(context.spec, comms)),
       weights(parameters, comms.shards()),
-      reducer(parameters, comms.shards(), comms.shard_replicas()),
+      reducer(parameters,
+              comms.shards(),
+              comms.shard_replicas(),
+              {.overlap = context.spec.parallelism.overlap,
+               .bucket_size = context.spec.parallelism.bucket_size}),
       pipeline(plan.schedule,
                stage_of(context),
                make_chunks(),
@@ -273,7 +278,8 @@ std::optional<Evaluator> Rank::Parts::make_evaluator() {
   if (!corpus.valid || context.plan.eval_interval == 0) return std::nullopt;
   const BatchShape shape = batch_shape(context);
   EvalPlan samples(*corpus.valid, context.spec.train.eval_steps * context.plan.global_batch_size, shape);
-  return Evaluator(std::move(samples), token_cut(context), pipeline, comms);
+  return Evaluator(
+      std::move(samples), token_cut(context), context.spec.data.document_mask, pipeline, comms);
 }
 
 // The peak is measured at the first start only, never at a restart: a restart must be quick.

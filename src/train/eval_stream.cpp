@@ -21,14 +21,15 @@ namespace fs = std::filesystem;
 // A tokenized text as a stream.
 class TextSource final : public TokenSource {
  public:
-  TextSource(std::string name, std::vector<std::int32_t> tokens)
-      : name_(std::move(name)), tokens_(std::move(tokens)) {}
+  // `begins`: of every document, and the end of the last.
+  TextSource(std::string name, std::vector<std::int32_t> tokens, std::vector<std::int64_t> begins)
+      : name_(std::move(name)), tokens_(std::move(tokens)), begins_(std::move(begins)) {}
 
   const std::string& name() const override { return name_; }
   std::int64_t num_tokens() const override { return static_cast<std::int64_t>(tokens_.size()); }
-  std::int64_t num_documents() const override { return 1; }
+  std::int64_t num_documents() const override { return std::ssize(begins_) - 1; }
   std::int64_t document_begin(std::int64_t document) const override {
-    return document == 0 ? 0 : num_tokens();
+    return begins_[static_cast<std::size_t>(document)];
   }
   Status read(std::int64_t offset, std::span<std::int32_t> out) const override {
     std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
@@ -39,6 +40,7 @@ class TextSource final : public TokenSource {
  private:
   std::string name_;
   std::vector<std::int32_t> tokens_;
+  std::vector<std::int64_t> begins_;
 };
 
 bool is_text(const std::string& path) {
@@ -51,14 +53,17 @@ std::shared_ptr<const TokenSource> open_text(const std::string& path, const Toke
       {path}, [&](std::string_view text, std::size_t target) { return tokenizer.safe_cut(text, target); }));
   const auto encoder = tokenizer.make_encoder();
   std::vector<std::int32_t> ids;
+  std::vector<std::int64_t> begins = {0};
   TextCounts counts;
   while (const auto piece = input.next())
     value_or_throw(visit_texts(*piece, {}, counts, [&](std::string_view text, bool ends_document) -> Status {
       LLMTRAIN_TRY(encoder->encode(text, SpecialText::kPlain, ids));
       if (ends_document && tokenizer.eod_id()) ids.push_back(*tokenizer.eod_id());
+      if (ends_document) begins.push_back(std::ssize(ids));
       return ok_status();
     }));
-  return std::make_shared<TextSource>(path, std::move(ids));
+  if (begins.back() != std::ssize(ids)) begins.push_back(std::ssize(ids));
+  return std::make_shared<TextSource>(path, std::move(ids), std::move(begins));
 }
 
 // Token files need no tokenizer to be scored, only to know their bytes.
@@ -71,24 +76,24 @@ std::shared_ptr<const Tokenizer> tokenizer_if_any(const LoadedModel& loaded, con
 
 EvalStream::EvalStream(std::shared_ptr<const TokenSource> source,
                        std::shared_ptr<const Tokenizer> tokenizer,
-                       std::int64_t seq_length,
-                       std::int64_t vocab_size)
+                       const JobSpec& spec)
     : source_(std::move(source)),
       tokenizer_(std::move(tokenizer)),
-      seq_length_(seq_length),
-      vocab_size_(vocab_size) {}
+      seq_length_(spec.data.seq_length),
+      vocab_size_(spec.model.vocab_size),
+      document_mask_(spec.data.document_mask) {}
 
 EvalStream EvalStream::open(const LoadedModel& loaded, const EvalRequest& request) {
-  const std::int64_t seq_length = loaded.spec.data.seq_length;
-  const std::int64_t vocab_size = loaded.spec.model.vocab_size;
   if (is_text(request.data)) {
     auto tokenizer = tokenizer_for(loaded, request.step_dir, request.tokenizer);
     auto source = open_text(request.data, *tokenizer);
-    return {std::move(source), std::move(tokenizer), seq_length, vocab_size};
+    return {std::move(source), std::move(tokenizer), loaded.spec};
   }
-  const SyntheticOptions synthetic{.seed = loaded.spec.run.seed, .vocab_size = vocab_size, .valid = true};
+  const SyntheticOptions synthetic{.seed = loaded.spec.run.seed,
+                                   .vocab_size = loaded.spec.model.vocab_size,
+                                   .valid = true};
   auto source = value_or_throw(open_token_source(request.data, synthetic));
-  return {std::move(source), tokenizer_if_any(loaded, request), seq_length, vocab_size};
+  return {std::move(source), tokenizer_if_any(loaded, request), loaded.spec};
 }
 
 MicroBatch EvalStream::next(std::int64_t rows) {
@@ -102,6 +107,7 @@ MicroBatch EvalStream::next(std::int64_t rows) {
   std::vector<std::int32_t> window;
   for (std::int64_t row = 0; row < rows; ++row, cursor_ += seq_length_) {
     const std::int64_t count = std::min(seq_length_, source_->num_tokens() - 1 - cursor_);
+    if (document_mask_) batch.documents.begins.push_back(document_begins(*source_, cursor_, count));
     window.resize(static_cast<std::size_t>(count + 1));
     value_or_throw(source_->read(cursor_, window));
     for (const std::int32_t id : window)

@@ -84,6 +84,7 @@ LossSums Pipeline::train(const Step& step) {
 void Pipeline::compute(const Step& step, const Action& action, LossSums& sums) {
   ModelChunk& chunk = chunks_[static_cast<std::size_t>(action.chunk)];
   const int m = action.micro_batch;
+  if (awaits_message(action)) step.on_wait(action);
   const at::Tensor input = take_input(action);  // [b s, h]
   switch (action.kind) {
     case ActionKind::kForward: {
@@ -120,6 +121,11 @@ void Pipeline::count_in_flight() {
   int kept = 0;
   for (const ModelChunk& chunk : chunks_) kept += chunk.num_kept();
   peak_in_flight_ = std::max(peak_in_flight_, kept);
+}
+
+bool Pipeline::awaits_message(const Action& action) const {
+  const std::optional<Site> source = source_of(schedule_.map, stage_, action);
+  return source && source->stage != stage_;
 }
 
 at::Tensor Pipeline::take_input(const Action& action) {
@@ -176,12 +182,11 @@ LossSums Pipeline::evaluate_chunk(int chunk, int micro_batch, const MicroBatch& 
   }
   const Action action{.kind = ActionKind::kForward, .chunk = chunk, .micro_batch = micro_batch};
   const std::optional<Site> source = source_of(schedule_.map, stage_, action);
-  at::Tensor input;  // [b s, h]
-  if (source && source->stage != stage_)
-    input = Inbox(groups_.activations, source->stage, 1, message_shape(batch.tokens.size(0)), hidden_.dtype)
-                .take();
-  else
-    input = take_input(action);
+  const at::Tensor input =
+      awaits_message(action)
+          ? Inbox(groups_.activations, source->stage, 1, message_shape(batch.tokens.size(0)), hidden_.dtype)
+                .take()
+          : take_input(action);  // [b s, h]
   const ChunkOutput output = computes.evaluate(batch, input);
   hand_on(action, output.hidden);
   return output.loss;

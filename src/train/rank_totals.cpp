@@ -22,6 +22,16 @@ void report_totals(RankContext& context,
                                    .grads = buffers.grads,
                                    .optimizer = buffers.masters + optimizer.state_bytes(),
                                    .activations_peak = host_memory(MemoryPool::kActivations).peak_bytes});
+  const BlackBox& box = *context.black_box;
+  context.events.emit(PhaseTotals{.rank = rank,
+                                  .data_wait_ms = box.milliseconds_in(Phase::kDataWait),
+                                  .stage_wait_ms = box.milliseconds_in(Phase::kStageWait),
+                                  .forward_ms = box.milliseconds_in(Phase::kForward),
+                                  .backward_ms = box.milliseconds_in(Phase::kBackward),
+                                  .reduce_ms = box.milliseconds_in(Phase::kReduce),
+                                  .optimizer_ms = box.milliseconds_in(Phase::kOptimizer),
+                                  .evaluate_ms = box.milliseconds_in(Phase::kEvaluate),
+                                  .save_ms = box.milliseconds_in(Phase::kSaving)});
 }
 
 }  // namespace llmtrain

@@ -107,6 +107,7 @@ StepSums Trainer::accumulate_gradients(std::int64_t k, std::vector<std::int64_t>
          return batches[static_cast<std::size_t>(m)];
        },
        .gradient_seed = [&](int m) { return gradient_seed(m); },
+       .on_wait = [&](const Action& action) { wait(action); },
        .on_action = [&](const Action& action) { enter(k, action); },
        .on_gradient_ready = [&](SegmentIndex segment, bool last) { reduce_ready(segment, last); }});
   StepSums sums{.loss_sum = loss.loss, .valid_tokens = static_cast<double>(loss.tokens)};
@@ -120,7 +121,12 @@ MicroBatch Trainer::next_micro_batch(std::vector<std::int64_t>& samples) {
   p_.black_box.enter(Phase::kDataWait);
   const TokenBatch tokens = value_or_throw(p_.batches.next());
   samples.insert(samples.end(), tokens.sample_ids.begin(), tokens.sample_ids.end());
-  return to_micro_batch(tokens, p_.cut);
+  return to_micro_batch(tokens, p_.cut, p_.spec.data.document_mask);
+}
+
+void Trainer::wait(const Action& action) {
+  p_.black_box.micro_batch.store(action.micro_batch);
+  p_.black_box.enter(Phase::kStageWait);
 }
 
 void Trainer::enter(std::int64_t k, const Action& action) {

@@ -75,6 +75,19 @@ TEST_CASE("batch: rows hold the tokens of their samples", "[data]") {
   }
 }
 
+TEST_CASE("batch: documents begin where the source says, and each row with one", "[data]") {
+  // Documents of 3, 0, 4, 1 and 12 tokens; samples of 5.
+  const MemorySource source(counting(20), {0, 3, 3, 7, 8, 20});
+  using Begins = std::vector<std::int64_t>;
+  CHECK(document_begins(source, 0, 5) == Begins{0, 3});
+  CHECK(document_begins(source, 5, 5) == Begins{0, 2, 3});
+  CHECK(document_begins(source, 7, 1) == Begins{0});
+  CHECK(document_begins(source, 10, 10) == Begins{0});
+  const auto set = samples(50);
+  const TokenBatch batch = load_batch(*set, {.global_batch_size = 6, .micro_batch_size = 3}, 1, 0).value();
+  CHECK(batch.document_begins == std::vector<Begins>(3, Begins{0}));
+}
+
 TEST_CASE("batch: shapes that do not divide are refused", "[data]") {
   CHECK(check_shape({.global_batch_size = 8, .micro_batch_size = 2, .dp_size = 4}));
   CHECK_FALSE(check_shape({.global_batch_size = 9, .micro_batch_size = 2, .dp_size = 4}));

@@ -1,10 +1,13 @@
 #include "llmtrain/model/sequence_attention.hpp"
 
+#include <cmath>
 #include <mutex>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
 
 #include "llmtrain/comm/mesh_comms.hpp"
 
@@ -28,10 +31,36 @@ struct Case {
   std::int64_t kv_heads;
 };
 
+// Documents of every length from one token on, in two sequences that differ.
+Documents documents_of(std::int64_t length) {
+  Documents documents{.begins = {{}, {}}};
+  for (std::int64_t at = 0, size = 1; at < length; at += size++) documents.begins[0].push_back(at);
+  for (std::int64_t at = 0; at < length; at += 7) documents.begins[1].push_back(at);
+  return documents;
+}
+
+// By the definition: a matrix of scores, and a softmax over what a query may see.
+at::Tensor attended_by_mask(const QueryKeyValue& in, const Documents& documents) {
+  const std::int64_t length = in.q.size(2);
+  at::Tensor mask = at::full({2, 1, length, length}, -INFINITY, in.q.options());  // [b, 1, S, S]
+  for (std::int64_t b = 0; b < 2; ++b) {
+    std::vector<std::int64_t> begins = documents.begins[static_cast<std::size_t>(b)];
+    begins.push_back(length);
+    for (std::size_t d = 0; d + 1 < begins.size(); ++d)
+      for (std::int64_t i = begins[d]; i < begins[d + 1]; ++i)
+        mask[b][0][i].narrow(0, begins[d], i + 1 - begins[d]).zero_();
+  }
+  const std::int64_t groups = in.q.size(1) / in.k.size(1);
+  const at::Tensor k = in.k.repeat_interleave(groups, 1);  // [b, n, S, d]
+  const at::Tensor v = in.v.repeat_interleave(groups, 1);  // [b, n, S, d]
+  return in.q.matmul(k.transpose(2, 3)).mul(kScale).add(mask).softmax(3).matmul(v);
+}
+
 struct Whole {
   QueryKeyValue in;
+  Documents documents;
   at::Tensor d_out;
-  AttentionResult out;
+  at::Tensor out;
   AttentionGradients grads;
 };
 
@@ -40,16 +69,18 @@ at::Tensor random_heads(std::int64_t heads, std::int64_t rows, at::ScalarType ty
   return at::randn({2, rows, heads, 8}, at::TensorOptions().dtype(at::kDouble)).to(type).transpose(1, 2);
 }
 
-Whole whole_sequences(const Case& c, at::ScalarType type) {
+Whole whole_sequences(const Case& c, at::ScalarType type, bool masked) {
   at::set_num_threads(1);
   Whole w{.in = {.q = random_heads(c.heads, c.length, type),
                  .k = random_heads(c.kv_heads, c.length, type),
                  .v = random_heads(c.kv_heads, c.length, type)},
+          .documents = masked ? documents_of(c.length) : Documents(),
           .d_out = random_heads(c.heads, c.length, type),
           .out = {},
           .grads = {}};
-  w.out = attention(w.in.q, w.in.k, w.in.v, true, kScale);
-  w.grads = attention_backward(w.d_out, w.in.q, w.in.k, w.in.v, w.out, true, kScale);
+  const Attended attended = causal_attention(w.in, kScale, {}, w.documents);
+  w.out = attended.out;
+  w.grads = attended.backward(w.d_out);
   return w;
 }
 
@@ -65,8 +96,8 @@ double error(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // Largest error of the output and of all gradients over all ranks.
-double error_of(const Case& c, at::ScalarType type) {
-  const Whole whole = whole_sequences(c, type);
+double error_of(const Case& c, at::ScalarType type, bool masked = false) {
+  const Whole whole = whole_sequences(c, type, masked);
   double worst = 0;
   std::mutex mutex;
   spawn_ranks(c.ranks, [&](int rank, const auto& region) {
@@ -79,14 +110,14 @@ double error_of(const Case& c, at::ScalarType type) {
     const SequenceGroup group(&comms.axis(Axis::kSequence), c.method);
     const SequenceCut cut = group.cut(c.length / c.ranks);
     const QueryKeyValue in{.q = own(whole.in.q, cut), .k = own(whole.in.k, cut), .v = own(whole.in.v, cut)};
-    const Attended attended = causal_attention(in, kScale, group);
+    const Attended attended = causal_attention(in, kScale, group, whole.documents);
     const AttentionGradients grads = attended.backward(own(whole.d_out, cut));
     require(attended.out.transpose(1, 2).is_contiguous(), "the output lies in rows");
     require(attended.out.scalar_type() == type, "the output has the type of its inputs");
     comms.world().barrier();
     const std::lock_guard lock(mutex);
     worst = std::max({worst,
-                      error(attended.out, own(whole.out.out, cut)),
+                      error(attended.out, own(whole.out, cut)),
                       error(grads.dq, own(whole.grads.dq, cut)),
                       error(grads.dk, own(whole.grads.dk, cut)),
                       error(grads.dv, own(whole.grads.dv, cut))});
@@ -116,6 +147,37 @@ TEST_CASE("sequence attention: every method equals whole sequences, forward and 
   for (const Case& c : cases()) {
     CAPTURE(static_cast<int>(c.method), c.ranks, c.length, c.heads, c.kv_heads);
     CHECK(error_of(c, at::kDouble) < 1e-12);
+  }
+}
+
+TEST_CASE("sequence attention: documents that end inside a sequence, cut or whole", "[model][ranks]") {
+  for (const Case& c : cases()) {
+    CAPTURE(static_cast<int>(c.method), c.ranks, c.length, c.heads, c.kv_heads);
+    CHECK(error_of(c, at::kDouble, true) < 1e-12);
+  }
+}
+
+TEST_CASE("sequence attention: tokens see their own document only", "[model]") {
+  for (const auto& [heads, kv_heads] : {std::pair{4, 4}, std::pair{4, 2}}) {
+    QueryKeyValue in{.q = random_heads(heads, 33, at::kDouble),
+                     .k = random_heads(kv_heads, 33, at::kDouble),
+                     .v = random_heads(kv_heads, 33, at::kDouble)};
+    const Documents documents = documents_of(33);
+    const Attended attended = causal_attention(in, kScale, {}, documents);
+    CHECK(error(attended.out, attended_by_mask(in, documents)) < 1e-12);
+    CHECK(error(attended.out, attention(in.q, in.k, in.v, true, kScale).out) > 1e-2);
+    // A directional derivative by central differences, in all inputs at once.
+    const at::Tensor d_out = random_heads(heads, 33, at::kDouble);
+    const AttentionGradients grads = attended.backward(d_out);
+    const QueryKeyValue to{.q = at::randn_like(in.q), .k = at::randn_like(in.k), .v = at::randn_like(in.v)};
+    const auto moved = [&](double h) {
+      const QueryKeyValue at_h{.q = in.q + h * to.q, .k = in.k + h * to.k, .v = in.v + h * to.v};
+      return attended_by_mask(at_h, documents).mul(d_out).sum().item<double>();
+    };
+    const double expected = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+    const double found = (grads.dq * to.q).sum().item<double>() + (grads.dk * to.k).sum().item<double>() +
+                         (grads.dv * to.v).sum().item<double>();
+    CHECK(std::abs(found - expected) < 1e-6 * std::max(1.0, std::abs(expected)));
   }
 }
 

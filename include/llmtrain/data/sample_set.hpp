@@ -52,6 +52,8 @@ class SampleSet {
   std::int64_t sample_id(const SampleRef& ref) const { return first_ids_[ref.source] + ref.sample; }
   // Fills the seq_length + 1 tokens of one sample.
   Status read(const SampleRef& ref, std::span<std::int32_t> out) const;
+  // As the free function, of the seq_length tokens of one sample.
+  std::vector<std::int64_t> document_begins(const SampleRef& ref) const;
 
  private:
   SampleSet(std::vector<SourceRange> ranges, Options options, SampleOrder order);

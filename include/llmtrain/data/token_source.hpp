@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "llmtrain/core/result.hpp"
 
@@ -31,6 +32,10 @@ class TokenSource {
 
 // The document that holds the token at `offset`.
 std::int64_t document_at(const TokenSource& source, std::int64_t offset);
+
+// Which of the `count` tokens from `offset` on are the first of a document, counted from `offset`, ascending;
+// the first token is one in any case.
+std::vector<std::int64_t> document_begins(const TokenSource& source, std::int64_t offset, std::int64_t count);
 
 // Where to cut off the last `fraction` of a stream: the document boundary nearest to that share, or,
 // when no boundary keeps between half and double of the share (one huge document), a token inside

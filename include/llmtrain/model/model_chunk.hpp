@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "llmtrain/core/plant.hpp"
+#include "llmtrain/model/documents.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 #include "llmtrain/placement/stage_cut.hpp"
 #include "llmtrain/spec/job_spec.hpp"
@@ -36,6 +37,7 @@ class ParameterGather;
 struct MicroBatch {
   at::Tensor tokens;  // [b, s] int64
   at::Tensor labels;  // [b, s] int64; what follows each token, -100 = not counted
+  Documents documents{};
 };
 
 inline constexpr std::int64_t kIgnoredLabel = -100;

@@ -4,9 +4,11 @@
 
 #include "llmtrain/comm/communicator.hpp"
 #include "llmtrain/model/attention.hpp"
+#include "llmtrain/model/documents.hpp"
 #include "llmtrain/placement/sequence_cut.hpp"
 
-// Causal attention over whole sequences of which each rank of an sp group holds some tokens.
+// Causal attention over whole sequences, or over the documents in them, of which each rank of an sp group
+// holds some tokens.
 //
 // A rank gives the queries, keys and values of its own tokens, rotated by their positions in the whole
 // sequence, and gets what these tokens would get where the sequence is whole. Everything that an sp group
@@ -45,6 +47,9 @@ struct Attended {
 };
 
 // Collective over the group, as is the way back.
-Attended causal_attention(const QueryKeyValue& own, double scale, const SequenceGroup& group);
+Attended causal_attention(const QueryKeyValue& own,
+                          double scale,
+                          const SequenceGroup& group,
+                          const Documents& documents = {});
 
 }  // namespace llmtrain

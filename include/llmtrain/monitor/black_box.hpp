@@ -18,6 +18,7 @@ enum class Phase : std::uint32_t {
   kStarting,
   kLoading,  // reading a checkpoint
   kDataWait,
+  kStageWait,  // for what another pipeline stage sends
   kForward,
   kBackward,
   kReduce,
@@ -28,10 +29,13 @@ enum class Phase : std::uint32_t {
   kFinished,
 };
 
+inline constexpr std::size_t kNumPhases = static_cast<std::size_t>(Phase::kFinished) + 1;
+
 constexpr std::string_view to_string(Phase phase) {
-  constexpr std::array<std::string_view, 11> kNames = {"starting",
+  constexpr std::array<std::string_view, kNumPhases> kNames = {"starting",
                                                        "loading a checkpoint",
                                                        "waiting for data",
+                                                       "waiting for a pipeline stage",
                                                        "forward",
                                                        "backward",
                                                        "reducing gradients",
@@ -65,11 +69,21 @@ struct BlackBox {
   std::atomic<std::uint64_t> num_collectives{0};
   std::array<CollectiveRecord, kRingSize> ring{};
 
+  std::array<std::atomic<std::int64_t>, kNumPhases> phase_ns{};  // time spent in each, up to the heartbeat
+
   // Called by the worker.
   void enter(Phase next) {
+    const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+    const std::int64_t since = heartbeat_ns.load(std::memory_order_relaxed);
+    std::atomic<std::int64_t>& spent =
+        phase_ns[static_cast<std::size_t>(phase.load(std::memory_order_relaxed))];
+    if (since != 0) spent.store(spent.load(std::memory_order_relaxed) + now - since, std::memory_order_relaxed);
     phase.store(next, std::memory_order_relaxed);
-    heartbeat_ns.store(std::chrono::steady_clock::now().time_since_epoch().count(),
-                       std::memory_order_relaxed);
+    heartbeat_ns.store(now, std::memory_order_relaxed);
+  }
+
+  double milliseconds_in(Phase which) const {
+    return static_cast<double>(phase_ns[static_cast<std::size_t>(which)].load(std::memory_order_relaxed)) / 1e6;
   }
 };
 

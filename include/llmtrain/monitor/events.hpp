@@ -109,6 +109,19 @@ struct MemoryReport {
   std::int64_t activations_peak = 0;
 };
 
+// At the end of a run, one for each rank: where its time went, in milliseconds.
+struct PhaseTotals {
+  int rank = 0;
+  double data_wait_ms = 0;
+  double stage_wait_ms = 0;  // for what another pipeline stage sends
+  double forward_ms = 0;
+  double backward_ms = 0;
+  double reduce_ms = 0;  // gradients of which nothing was left to hide behind
+  double optimizer_ms = 0;
+  double evaluate_ms = 0;
+  double save_ms = 0;
+};
+
 enum class Severity { kInfo, kWarning, kError };
 
 // A sentence for the person who reads the log.
@@ -130,6 +143,7 @@ using EventBody = std::variant<StepReport,
                                RunFinished,
                                CommTotals,
                                MemoryReport,
+                               PhaseTotals,
                                Note>;
 
 struct Event {

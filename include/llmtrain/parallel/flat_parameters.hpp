@@ -122,7 +122,7 @@ class FlatParameters {
   void allocate(SegmentIndex index, const FlatSegment& layout);
   void allocate_weights(SegmentParameters& segment, const FlatSegment& layout);
   void allocate_grads(SegmentParameters& segment, const FlatSegment& layout);
-  void allocate_lanes(const LanePlan& plan);
+  void allocate_lanes(const std::vector<FlatSegment>& layout);
   void tie(const ParamSpec& param);
 
   std::vector<ParamSpec> table_;

@@ -24,6 +24,7 @@ struct ZeroPlace {
   int rank = 0;
   int size = 1;
   int copies = 1;  // in the gradient group
+  bool keeps_weights = false;  // what is gathered of sharded weights stays whole until they change
 
   bool shards_optimizer() const { return stage >= 1; }
   bool shards_gradients() const { return stage >= 2; }
@@ -70,5 +71,7 @@ struct LanePlan {
 };
 
 LanePlan plan_lanes(const std::vector<FlatSegment>& layout);
+// A lane for every segment: nobody makes room for anybody.
+LanePlan own_lanes(const std::vector<FlatSegment>& layout);
 
 }  // namespace llmtrain

@@ -111,6 +111,11 @@ void visit_fields(FieldsOf<DataSpec> auto& s, auto&& v) {
   v({"seq_length", "tokens of one sample", between(1, kMaxExtent)}, s.seq_length);
   v({"tokenizer", "tokenizer.json, a directory with one, or `bytes`; empty for synthetic data", anything()},
     s.tokenizer);
+  v({"document_mask",
+     "tokens attend to their own document only, where a sample holds several; boundaries are those of the token "
+     "files",
+     anything()},
+    s.document_mask);
   v({"train", "sources to train on: a list, one map, or a path", anything()}, s.train);
   v({"valid", "sources to evaluate on, written like train", anything()}, s.valid);
   v({"valid_fraction",

@@ -28,13 +28,13 @@ class EvalStream {
  private:
   EvalStream(std::shared_ptr<const TokenSource> source,
              std::shared_ptr<const Tokenizer> tokenizer,
-             std::int64_t seq_length,
-             std::int64_t vocab_size);
+             const JobSpec& spec);
 
   std::shared_ptr<const TokenSource> source_;   // shared with nobody; the data module hands it out so
   std::shared_ptr<const Tokenizer> tokenizer_;  // may be null
   std::int64_t seq_length_;
   std::int64_t vocab_size_;
+  bool document_mask_;
   std::int64_t cursor_ = 0;  // first token of the next window
   std::int64_t bytes_ = 0;
 };

@@ -70,6 +70,7 @@ class Pipeline {
     std::int64_t rows = 0;  // sequences of every micro-batch
     std::function<const MicroBatch&(int micro_batch)> batch;
     std::function<double(int micro_batch)> gradient_seed;
+    std::function<void(const Action&)> on_wait;    // before another stage's message is waited for
     std::function<void(const Action&)> on_action;  // before it is computed, its input at hand
     // After a micro-batch's gradients of a segment are complete; `last`: no more will be added in this step.
     std::function<void(SegmentIndex, bool last)> on_gradient_ready;
@@ -95,6 +96,7 @@ class Pipeline {
   Communicator& group_of(Payload payload) const;
   Handed& handed(Payload payload) { return handed_[static_cast<std::size_t>(payload)]; }
 
+  bool awaits_message(const Action& action) const;
   at::Tensor take_input(const Action& action);
   void hand_on(const Action& action, const at::Tensor& output);
   void wait_for_sends();

@@ -97,6 +97,7 @@ class Trainer {
   StepResult step(std::int64_t k);
   StepSums accumulate_gradients(std::int64_t k, std::vector<std::int64_t>& samples);
   MicroBatch next_micro_batch(std::vector<std::int64_t>& samples);
+  void wait(const Action& action);
   void enter(std::int64_t k, const Action& action);
   void reduce_ready(SegmentIndex segment, bool last);
   double gradient_seed(std::int64_t micro_batch) const;
