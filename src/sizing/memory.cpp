@@ -22,15 +22,17 @@ StaticMemory static_memory(const std::vector<ParamSpec>& table,
                            DType compute,
                            const OptimizerSpec& optimizer,
                            TensorPlace place,
-                           ZeroPlace zero) {
+                           ZeroPlace zero,
+                           bool keeps_weights) {
   const std::int64_t main_bytes = bytes_of_one(main_type(compute));
   const std::vector<FlatSegment> layout = flat_layout(table, place, zero);
   const std::vector<std::int64_t> lanes = plan_lanes(layout).elements;
   const std::int64_t lane_elements = std::accumulate(lanes.begin(), lanes.end(), std::int64_t{0});
   StaticMemory memory;
   if (zero.shards_gradients()) memory.grads += lane_elements * main_bytes;
-  if (zero.shards_weights()) memory.params += lane_elements * bytes_of_one(compute);
+  if (zero.shards_weights() && !keeps_weights) memory.params += lane_elements * bytes_of_one(compute);
   for (const FlatSegment& segment : layout) {
+    if (zero.shards_weights() && keeps_weights) memory.params += segment.elements * bytes_of_one(compute);
     memory.params += (zero.shards_weights() ? segment.own.size() : segment.elements) * bytes_of_one(compute);
     memory.grads += (zero.shards_gradients() ? segment.own.size() : segment.elements) * main_bytes;
     if (compute != main_type(compute)) memory.optimizer += segment.own.size() * main_bytes;
@@ -45,12 +47,13 @@ Traffic gradient_traffic(const std::vector<ParamSpec>& table,
                          int ranks,
                          std::int64_t scalar_calls,
                          std::int64_t scalar_bytes,
-                         TensorPlace place) {
+                         TensorPlace place,
+                         std::optional<std::int64_t> bucket) {
   if (ranks <= 1) return {};
   Traffic traffic{.calls = scalar_calls, .bytes = scalar_bytes};
   for (const FlatSegment& segment : flat_layout(table, place)) {
     if (segment.slots.empty()) continue;
-    traffic.calls += 1;
+    traffic.calls += bucket ? ceil_div(segment.elements, *bucket) : 1;
     traffic.bytes += segment.elements * bytes_of_one(main_type(compute));
   }
   return traffic;

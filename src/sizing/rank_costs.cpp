@@ -1,19 +1,116 @@
 #include "llmtrain/sizing/rank_costs.hpp"
 
-namespace llmtrain {
+#include "llmtrain/core/division.hpp"
+#include "llmtrain/placement/stage_table.hpp"
 
-RankCosts rank_costs(const JobSpec& spec) {
-  const ParallelismSpec& p = spec.parallelism;
+namespace llmtrain {
+namespace {
+
+ZeroPlace zero_place(const ParallelismSpec& p) {
   const int group = p.dp.value() * p.sp;
-  const TensorPlace place{.rank = 0, .size = p.tp};
   const bool shards = group > 1 && p.dp_shard != 1;
   const int sharers = shards && p.zero_stage > 0 ? p.dp_shard.value_or(group) : group;
-  const ZeroPlace zero{
-      .stage = shards ? p.zero_stage : 0, .rank = 0, .size = sharers, .copies = group / sharers};
-  const auto table = parameter_table(spec.model, {.shard_sequence = p.tp_shard_sequence});
+  return {.stage = shards ? p.zero_stage : 0, .rank = 0, .size = sharers, .copies = group / sharers};
+}
+
+std::vector<SegmentRange> chunks_of(const StageMap& map, std::span<const SegmentRange> segments, int stage) {
+  std::vector<SegmentRange> chunks;
+  for (const int virtual_stage : map.virtual_stages(stage))
+    chunks.push_back(segments[static_cast<std::size_t>(virtual_stage)]);
+  return chunks;
+}
+
+// The model as a stage sees it.
+struct StageModel {
+  ModelSpec model;  // with the layers of the stage
+  bool has_embedding = false;
+  bool has_head = false;
+};
+
+StageModel stage_model(ModelSpec model, const std::vector<SegmentRange>& chunks) {
+  const auto head = static_cast<SegmentIndex>(model.num_layers) + 1;
+  StageModel part{.model = std::move(model)};
+  part.model.num_layers = 0;
+  for (const SegmentRange& chunk : chunks) {
+    const bool first = chunk.contains(0), last = chunk.contains(head);
+    part.has_embedding |= first;
+    part.has_head |= last;
+    part.model.num_layers += chunk.size() - (first ? 1 : 0) - (last ? 1 : 0);
+  }
+  return part;
+}
+
+Traffic times(std::int64_t n, const Traffic& traffic) {
+  return {.calls = n * traffic.calls, .bytes = n * traffic.bytes};
+}
+
+// Of `n` micro-batches.
+TensorTraffic tensor_step(const JobSpec& spec, const StageModel& part, std::int64_t tokens, std::int64_t n) {
+  const ParallelismSpec& p = spec.parallelism;
+  if (p.tp == 1) return {};
+  const TensorTraffic one = training_traffic(part.model,
+                                             {.compute = spec.precision.compute,
+                                              .tp = p.tp,
+                                              .shard_sequence = p.tp_shard_sequence,
+                                              .tokens = tokens,
+                                              .chunk_tokens = tokens,
+                                              .has_embedding = part.has_embedding,
+                                              .has_head = part.has_head});
+  return {.all_reduce = times(n, one.all_reduce),
+          .all_gather = times(n, one.all_gather),
+          .reduce_scatter = times(n, one.reduce_scatter)};
+}
+
+SequenceTraffic sequence_step(const JobSpec& spec,
+                              const StageModel& part,
+                              std::int64_t tokens,
+                              std::int64_t n) {
+  const ParallelismSpec& p = spec.parallelism;
+  const SequenceTraffic one = training_traffic(
+      part.model,
+      {.method = p.sp_method, .compute = spec.precision.compute, .sp = p.sp, .tp = p.tp, .tokens = tokens});
+  return {.send_recv = times(n, one.send_recv),
+          .all_gather = times(n, one.all_gather),
+          .reduce_scatter = times(n, one.reduce_scatter),
+          .all_to_all = times(n, one.all_to_all)};
+}
+
+}  // namespace
+
+RankCosts rank_costs(const JobSpec& spec,
+                     const Schedule& schedule,
+                     std::span<const SegmentRange> segments,
+                     int stage) {
+  const ParallelismSpec& p = spec.parallelism;
   const DType compute = spec.precision.compute;
-  return {.memory = static_memory(table, compute, spec.optimizer, place, zero),
-          .step = step_traffic(table, compute, spec.batch.gradient_accumulation_steps.value(), zero, place)};
+  const TensorPlace place{.rank = 0, .size = p.tp};
+  const ZeroPlace zero = zero_place(p);
+  const std::vector<SegmentRange> chunks = chunks_of(schedule.map, segments, stage);
+  const auto table =
+      stage_table(parameter_table(spec.model, {.shard_sequence = p.tp_shard_sequence}), chunks);
+  const StageModel part = stage_model(spec.model, chunks);
+  const std::int64_t tokens = spec.batch.micro_batch_size * exact_div(spec.data.seq_length, p.sp);
+  const StepShape step{.accumulation = schedule.num_micro_batches,
+                       .program = schedule.program(stage),
+                       .chunks = chunks,
+                       .keeps_weights = !p.reshard_after_forward,
+                       .bucket = p.bucket_size};
+  RankCosts costs{
+      .layers = part.model.num_layers,
+      .memory = static_memory(table, compute, spec.optimizer, place, zero, !p.reshard_after_forward),
+      .kept = in_flight(schedule)[static_cast<std::size_t>(stage)],
+      .gradient = step_traffic(table, compute, step, zero, place),
+      .tensor = tensor_step(spec, part, tokens, schedule.num_micro_batches),
+      .sequence = sequence_step(spec, part, tokens, schedule.num_micro_batches),
+      .pipeline = pipeline_traffic(schedule,
+                                   stage,
+                                   {.compute = compute,
+                                    .tokens = tokens / (p.tp_shard_sequence ? p.tp : 1),
+                                    .width = spec.model.hidden_size}),
+      .tied = {}};
+  if (is_tied_over_stages(spec.model, schedule.map) && (part.has_embedding || part.has_head))
+    costs.tied = tied_traffic(flat_layout(table, place, zero), compute);
+  return costs;
 }
 
 }  // namespace llmtrain

@@ -20,9 +20,10 @@ TensorTraffic crossings(const ModelSpec& model,
                         const TensorPass& pass,
                         std::int64_t summed,
                         std::int64_t gathered) {
-  TensorTraffic traffic{
-      .all_gather = {.calls = ceil_div(pass.tokens, std::min(pass.chunk_tokens, pass.tokens)),
-                     .bytes = pass.tokens * kLossBytes}};
+  TensorTraffic traffic;
+  if (pass.has_head)
+    traffic.all_gather = {.calls = ceil_div(pass.tokens, std::min(pass.chunk_tokens, pass.tokens)),
+                          .bytes = pass.tokens * kLossBytes};
   if (!pass.shard_sequence) {
     traffic.all_reduce = rows(model, pass, pass.tokens, summed);
     return traffic;
@@ -49,11 +50,15 @@ TensorTraffic& TensorTraffic::operator+=(const TensorTraffic& other) {
 // Per block two sums forward and two backward, two gathers forward and four backward; the embedding sums
 // forward and gathers backward, the head the reverse.
 TensorTraffic training_traffic(const ModelSpec& model, const TensorPass& pass) {
-  return crossings(model, pass, 4 * model.num_layers + 2, 6 * model.num_layers + 2);
+  const std::int64_t ends = (pass.has_embedding ? 1 : 0) + (pass.has_head ? 1 : 0);
+  return crossings(model, pass, 4 * model.num_layers + ends, 6 * model.num_layers + ends);
 }
 
 TensorTraffic forward_traffic(const ModelSpec& model, const TensorPass& pass) {
-  return crossings(model, pass, 2 * model.num_layers + 1, 2 * model.num_layers + 1);
+  return crossings(model,
+                   pass,
+                   2 * model.num_layers + (pass.has_embedding ? 1 : 0),
+                   2 * model.num_layers + (pass.has_head ? 1 : 0));
 }
 
 ReplicaTraffic replica_traffic(const std::vector<ParamSpec>& table, DType compute, int tp) {

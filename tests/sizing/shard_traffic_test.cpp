@@ -73,6 +73,41 @@ TEST_CASE("shard traffic: sharded weights of many blocks are gathered for forwar
   CHECK(gathers(2) == Traffic{17 + 14, (17 + 14) * 32 * 4});
 }
 
+TEST_CASE("shard traffic: a pipeline stage gathers its own segments, as often as its program loses them",
+          "[sizing]") {
+  std::vector<ParamSpec> specs;  // a stage with segments 4, 5 and 6; 128 elements each
+  for (SegmentIndex s = 4; s < 7; ++s) {
+    ParamSpec spec;
+    spec.name = std::string(1, static_cast<char>('a' + s));
+    spec.shape = {128};
+    spec.segment = s;
+    specs.push_back(spec);
+  }
+  StepShape step{.accumulation = 2, .chunks = {{4, 7}}};
+  for (const ActionKind kind :
+       {ActionKind::kForward, ActionKind::kInputGradient, ActionKind::kWeightGradient})
+    for (const int m : {0, 1}) step.program.push_back({kind, 0, m});
+  const auto traffic = [&](int stage) { return step_traffic(specs, DType::kFp32, step, place(stage)); };
+  // 4 and 6 share a lane. Forward: 4 5 6, 4 6; backward: 4, 6 4.
+  CHECK(traffic(3).all_gather == Traffic{8, 8 * 32 * 4});
+  CHECK(traffic(3).reduce_scatter == Traffic{6, 6 * 128 * 4});
+  CHECK(traffic(1).all_gather == Traffic{3, 3 * 32 * 4});
+  CHECK(traffic(1).reduce_scatter == Traffic{3, 3 * 128 * 4});
+  step.keeps_weights = true;
+  CHECK(traffic(3).all_gather == Traffic{3, 3 * 32 * 4});
+  // Its chunks, the other way round: 4 and 5 to 6.
+  step.keeps_weights = false;
+  step.chunks = {{4, 5}, {5, 7}};
+  step.program = {{ActionKind::kForward, 0, 0}, {ActionKind::kForward, 1, 0}};
+  CHECK(traffic(3).all_gather.calls == 3);
+}
+
+TEST_CASE("shard traffic: a bucket bounds what one call takes", "[sizing]") {
+  StepShape step{.bucket = 64};
+  CHECK(step_traffic(table(), DType::kFp32, step, place(0)).all_reduce ==
+        Traffic{3 + 2 + 1, (160 + 96 + 32) * 4});
+}
+
 TEST_CASE("shard traffic: one rank sends nothing", "[sizing]") {
   const ZeroPlace alone{.stage = 1, .rank = 0, .size = 1};
   CHECK(step_traffic(table(), DType::kFp32, 2, alone) == ShardTraffic{});
@@ -88,6 +123,9 @@ TEST_CASE("memory: sharded masters and moments by hand", "[sizing]") {
   // Own sums, a lane for segments 0 and 2 and one for segment 1.
   const ZeroPlace gradients{.stage = 2, .rank = 1, .size = 4};
   CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, gradients).grads == (128 + 256 + 128) * 4);
+  // Kept until the end of the step, all three are whole.
+  CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, {.stage = 3, .rank = 1, .size = 4}, true)
+            .params == (128 + 256 + 128 + 128) * 2);
   const ZeroPlace weights{.stage = 3, .rank = 1, .size = 4};
   CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, weights).params == (128 + 256 + 128) * 2);
 }

@@ -37,6 +37,17 @@ TEST_CASE("tensor traffic: activations and losses by hand", "[sizing]") {
   CHECK(both.all_reduce == Traffic{21, 14 * 10 * 32 * 2 + 7 * 10 * 32 * 4});
 }
 
+TEST_CASE("tensor traffic: a pipeline stage without embedding and head crosses the borders of its blocks",
+          "[sizing]") {
+  TensorPass pass{.tokens = 10, .chunk_tokens = 10, .has_embedding = false, .has_head = false};
+  CHECK(training_traffic(model(), pass).all_reduce.calls == 12);
+  CHECK(training_traffic(model(), pass).all_gather == Traffic{});
+  CHECK(forward_traffic(model(), pass).all_reduce.calls == 6);
+  pass.has_head = true;
+  CHECK(training_traffic(model(), pass).all_reduce.calls == 13);
+  CHECK(forward_traffic(model(), pass).all_reduce.calls == 6);
+}
+
 TEST_CASE("tensor traffic: a sharded sequence, by hand", "[sizing]") {
   const TensorPass pass{
       .compute = DType::kFp32, .tp = 4, .shard_sequence = true, .tokens = 12, .chunk_tokens = 12};

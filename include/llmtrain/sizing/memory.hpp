@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "llmtrain/core/dtype.hpp"
@@ -27,11 +28,14 @@ struct StaticMemory {
   friend bool operator==(const StaticMemory&, const StaticMemory&) = default;
 };
 
+// `table` is that of a rank's stage (stage_table), or of the whole model. Under stage 3, `keeps_weights` says
+// that what was gathered stays until the end of the step.
 StaticMemory static_memory(const std::vector<ParamSpec>& table,
                            DType compute,
                            const OptimizerSpec& optimizer,
                            TensorPlace place = {},
-                           ZeroPlace zero = {});
+                           ZeroPlace zero = {},
+                           bool keeps_weights = false);
 
 // What one rank gives to the collectives of one kind.
 struct Traffic {
@@ -43,12 +47,13 @@ struct Traffic {
 
 // all_reduce over a gradient group that shards nothing, in one step: the main gradients of every segment that
 // owns parameters, once, whatever the accumulation, and `scalar_calls` small reductions of `scalar_bytes` in
-// all (loss, token count, ...). Nothing for one rank.
+// all (loss, token count, ...). A bucket is the most elements of one call. Nothing for one rank.
 Traffic gradient_traffic(const std::vector<ParamSpec>& table,
                          DType compute,
                          int ranks,
                          std::int64_t scalar_calls,
                          std::int64_t scalar_bytes,
-                         TensorPlace place = {});
+                         TensorPlace place = {},
+                         std::optional<std::int64_t> bucket = {});
 
 }  // namespace llmtrain

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "llmtrain/core/dtype.hpp"
+#include "llmtrain/placement/stage_cut.hpp"
+#include "llmtrain/schedule/action.hpp"
 #include "llmtrain/sizing/memory.hpp"
 
 // What a rank must give to the collectives of its gradient group (dp x sp), in closed form, however much of
@@ -24,7 +27,24 @@ struct ShardTraffic {
   friend bool operator==(const ShardTraffic&, const ShardTraffic&) = default;
 };
 
-// One step of `accumulation` micro-batches: gradients, the norm where its parts are spread, and weights.
+// What a rank computes in a step, of which its collectives follow.
+struct StepShape {
+  std::int64_t accumulation = 1;         // micro-batches
+  std::vector<Action> program{};         // of its pipeline stage
+  std::vector<SegmentRange> chunks{};    // of the stage, in the order of the model
+  bool keeps_weights = false;            // what was gathered once stays until the end of the step
+  std::optional<std::int64_t> bucket{};  // elements of one all_reduce; absent: a whole segment
+};
+
+// One step: gradients, the norm where its parts are spread, and weights. `table` is that of a rank's stage
+// (stage_table), or of the whole model.
+ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
+                          DType compute,
+                          const StepShape& step,
+                          ZeroPlace zero,
+                          TensorPlace place = {});
+
+// The same without a pipeline: `accumulation` times forward and backward through the whole model.
 ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
                           DType compute,
                           std::int64_t accumulation,

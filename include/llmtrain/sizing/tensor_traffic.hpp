@@ -30,6 +30,8 @@ struct TensorPass {
   bool shard_sequence = false;
   std::int64_t tokens = 0;        // of the micro-batch
   std::int64_t chunk_tokens = 0;  // whose losses are taken at a time
+  bool has_embedding = true;      // of a pipeline stage; its layers are those of the model it is given with
+  bool has_head = true;
 };
 
 // Forward and backward of one micro-batch.
