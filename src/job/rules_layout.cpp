@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "llmtrain/spec/enum_names.hpp"
 #include "llmtrain/spec/scalars.hpp"
 
 #include "rules.hpp"

@@ -130,6 +130,13 @@ void shrink_stages(JobSpec& spec, const MeshShape& after) {
   spec.model.num_layers = std::accumulate(p.stage_layers->begin(), p.stage_layers->end(), std::int64_t{0});
 }
 
+// All layers or some of them are still all or some.
+void shrink_recompute(MemorySpec& memory, std::int64_t layers_before, std::int64_t layers) {
+  if (!memory.recompute_layers) return;
+  const bool all = *memory.recompute_layers >= layers_before;
+  memory.recompute_layers = all ? layers : std::min(*memory.recompute_layers, layers - 1);
+}
+
 // A multiple of the stages stays one, what is no multiple stays none, and fewer stay fewer.
 std::int64_t shrunk_micro_batches(std::int64_t count, int stages_before, int stages) {
   if (count % stages_before == 0) return stages * few(exact_div(count, stages_before));
@@ -239,6 +246,7 @@ Result<JobSpec> shrink_job(const JobSpec& spec, int max_ranks) {
   small.data.seq_length = shrunk_sequence(spec.data.seq_length, plan.mesh, mesh);
   LLMTRAIN_TRY(can_shrink_schedule(spec.parallelism, mesh));
   shrink_stages(small, mesh);
+  shrink_recompute(small.memory, spec.model.num_layers, small.model.num_layers);
   shrink_batch(small, plan.mesh, mesh);
   shrink_shards(small.parallelism, plan.mesh, mesh);
   set_layout(small, mesh);

@@ -136,6 +136,20 @@ TEST_CASE("shrink: a pipeline keeps its schedule, its virtual stages and the kin
   CHECK(micro_batches(small("{pp: 5}", 8, 4)) == 7);
 }
 
+TEST_CASE("shrink: all layers or some of them are still computed again", "[job]") {
+  const auto again = [](const char* layers) {
+    const JobSpec small =
+        shrunk(load(kLlama8b, {std::string("memory={recompute: full, recompute_layers: ") + layers + "}"}));
+    CHECK(small.memory.recompute == Recompute::kFull);
+    CHECK(small.model.num_layers == 2);
+    return small.memory.recompute_layers;
+  };
+  CHECK(again("32") == 2);
+  CHECK(again("31") == 1);
+  CHECK(again("0") == 0);
+  CHECK_FALSE(again("auto"));
+}
+
 TEST_CASE("shrink: the text of a schedule stays, and with it the micro-batches", "[job]") {
   const std::string csv =
       "parallelism={tp: 1, tp_shard_sequence: false, dp: 2, pp: 2, schedule: "
