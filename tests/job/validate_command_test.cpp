@@ -59,8 +59,9 @@ TEST_CASE("validate: every shipped config and example is valid and resolves to i
 TEST_CASE("validate: says what a rank holds and sends", "[cli]") {
   const std::string job = config("cpu_zero3.yaml");
   const auto rank = nlohmann::json::parse(run("validate --json " + job).out)["rank"];
-  // A quarter of 459,904 elements, and two blocks of 49,280 that are whole at a time; two micro-batches.
-  CHECK(rank["params"] == 4 * (459'904 / 4 + 2 * 49'280));
+  // A quarter of 459,904 elements; two blocks of 49,280 and the head that are whole at a time; two
+  // micro-batches.
+  CHECK(rank["params"] == 4 * (459'904 / 4 + 2 * 49'280 + 32'896));
   CHECK(rank["grads"] == rank["params"]);
   CHECK(rank["optimizer"] == 8 * 459'904 / 4);
   CHECK(rank["reduce_scatter"]["bytes"] == 2 * 459'904 * 4);
@@ -70,6 +71,42 @@ TEST_CASE("validate: says what a rank holds and sends", "[cli]") {
       text.out,
       Contains("# a rank holds, without activations: params 1.84 MB, grads 1.84 MB, optimizer 3.68 MB"));
   CHECK_THAT(text.out, Contains("all_reduce 1.84 MB, reduce_scatter 0 B, all_gather 0 B"));
+}
+
+TEST_CASE("validate: says what a pipeline does, and what the rank that holds most does", "[cli]") {
+  const std::string job = config("cpu8_tp2_pp2_dp2.yaml");
+  const auto json = nlohmann::json::parse(run("validate --json " + job).out);
+  CHECK(json["spec"]["parallelism"]["stage_layers"] == nlohmann::json{4, 4});
+  const auto& pipeline = json["pipeline"];
+  CHECK(pipeline["bubble_share"] == 0.2);  // (pp - 1) / (micro-batches + pp - 1)
+  CHECK(pipeline["stages"].size() == 2);
+  CHECK(pipeline["stages"][0]["peak_in_flight"] == 2);
+  CHECK(pipeline["stages"][1]["peak_in_flight"] == 1);
+  // Four micro-batches of two sequences; a tp rank has half of the 128 tokens, 64 wide, in fp32.
+  CHECK(pipeline["stages"][0]["axes"]["pp"]["send"]["calls"] == 4);
+  CHECK(pipeline["stages"][0]["axes"]["pp"]["send"]["bytes"] == 4 * 64 * 64 * 4);
+  CHECK(pipeline["stages"][1]["axes"]["pp_grad"]["send"]["bytes"] == 4 * 64 * 64 * 4);
+  // The final norm makes the last stage the larger one.
+  CHECK(json["rank"]["params"] == pipeline["stages"][1]["params"]);
+  const Outcome text = run("validate " + job);
+  CHECK_THAT(text.out,
+             Contains("# pipeline: 1f1b, 2 stages, 4 micro-batches; stages stand idle for 20.0 % of a step\n"
+                      "# layers of each virtual stage: 4 4; micro-batches kept at once by each stage: 2 1\n"
+                      "# a rank of stage 1, which holds most, has, without activations: "));
+  CHECK(nlohmann::json::parse(run("validate --json " + config("cpu1.yaml")).out)["pipeline"].is_null());
+}
+
+TEST_CASE("validate: says what zero stages 2 and 3 cost in a pipeline", "[cli]") {
+  const std::string job = config("cpu8_tp2_pp2_dp2.yaml");
+  CHECK_THAT(run("validate " + job).out, !Contains("in a pipeline"));
+  const Outcome two = run("validate " + job + " --set parallelism.zero_stage=2");
+  CHECK_THAT(two.out,
+             Contains("# zero_stage 2 in a pipeline: gradients are summed after each of 4 micro-batches, "));
+  const Outcome three = run("validate " + job + " --set parallelism.zero_stage=3");
+  CHECK_THAT(three.out, Contains("; weights are gathered ") && Contains("reshard_after_forward: false"));
+  const Outcome kept = run("validate " + job +
+                           " --set parallelism.zero_stage=3 --set parallelism.reshard_after_forward=false");
+  CHECK_THAT(kept.out, Contains("# zero_stage 3 in a pipeline") && !Contains("weights are gathered"));
 }
 
 TEST_CASE("validate: a degree that does not fit exits 2 and names file, field, value and what is allowed",
