@@ -129,7 +129,20 @@ class Reader {
     if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), at.node.text) == allowed.end())
       return refuse(at, "unknown");
     if (at.node.text.size() > kMaxText) return refuse(at, fmt::format("longer than {} characters", kMaxText));
-    member = at.node.text;
+    member = at.path == "parallelism.schedule" ? own_schedule_name(at.node.text) : at.node.text;
+  }
+
+  // What others call pipeline schedules: torch in capitals, nanotron gpipe by its order.
+  static std::string own_schedule_name(const std::string& name) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kNames = {
+        {{"GPipe", "gpipe"},
+         {"afab", "gpipe"},
+         {"1F1B", "1f1b"},
+         {"Interleaved1F1B", "interleaved"},
+         {"ZBVZeroBubble", "zbv"}}};
+    for (const auto& [theirs, own] : kNames)
+      if (name == theirs) return std::string(own);
+    return name;
   }
 
   template <NamedEnum E>

@@ -86,6 +86,23 @@ TEST_CASE("pipeline plan: the text of a schedule file is part of the job", "[job
   CHECK(to_csv(found->schedule) == to_csv(*schedule));
 }
 
+TEST_CASE("pipeline plan: a schedule file that is wrong is refused by its name and cell", "[job]") {
+  const test::ScratchDir scratch;
+  const auto refusal = [&](const std::string& text) {
+    const std::string file = scratch.write("mine.csv", text);
+    return messages_of(check(kEight, {"parallelism={pp: 2, schedule: '" + file + "'}"}));
+  };
+  const std::string second = "1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n";
+  CHECK_THAT(refusal("0F0,0F1,0F2,0F3,0B0,0B1,0B2\n" + second),
+             Contains("parallelism.schedule: ") && Contains("mine.csv: row 1, column 4 (0F3): its backward"));
+  CHECK_THAT(refusal("0F0,,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"),
+             Contains("mine.csv: deadlock: row 1, column 3 (0B0) waits for 1B0"));
+  CHECK_THAT(
+      refusal("0F0,0B0\n1F0,1B0\n"),
+      Contains("mine.csv is a schedule for 1 micro-batches, but batch.gradient_accumulation_steps is 4"));
+  CHECK_THAT(refusal("hello\n"), Contains("mine.csv: no schedule in it"));
+}
+
 TEST_CASE("pipeline plan: a file may arrange virtual stages as it likes", "[job]") {
   const auto schedule = generate({"zbv", 2, 4, {}});
   REQUIRE(schedule);

@@ -177,7 +177,7 @@ TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed
        "precision.loss_scale.floor = 8: allowed: at most precision.loss_scale.initial = 4"},
       {{"memory={recompute: full, recompute_layers: 9}"},
        "memory.recompute_layers = 9: more than model.num_layers; allowed: 0 to 2, or auto"},
-      {{"memory.recompute=some"}, "memory.recompute = some: unknown; allowed: none, selective, full"},
+      {{"memory.recompute=some"}, "memory.recompute = some: unknown; allowed: one of none, selective, full"},
       {{"run.device=cuda"},
        "run.device = cuda: this build has no CUDA engine, or this host no device; allowed: cpu, auto"},
       {{"run.name=a/b"}, "run.name = \"a/b\": names a directory; allowed: 1 to 200 characters without `/`"},
@@ -272,6 +272,20 @@ TEST_CASE("validate: sharding strategies of FSDP, Megatron and DeepSpeed are sta
   }
   CHECK_THAT(messages_of(check(kMinimal, {"parallelism={dp: 2, zero_stage: HYBRID_SHARD}"})),
              Contains("= HYBRID_SHARD: not a whole number; allowed: a whole number from 0 to 3"));
+}
+
+TEST_CASE("validate: schedules of torch and nanotron are known by their names", "[job]") {
+  const std::pair<std::string, std::string> schedules[] = {
+      {"parallelism.schedule=Interleaved1F1B", "interleaved"},
+      {"pipeline_parallel_schedule=1F1B", "1f1b"},
+      {"pipeline_parallel_schedule=ZBVZeroBubble", "zbv"},
+      {"parallelism={pp_engine: afab}", "gpipe"}};
+  for (const auto& [setting, schedule] : schedules) {
+    const JobReport report = check(kMinimal, {"parallelism.pp=2", "batch.micro_batch_size=1", setting});
+    INFO(setting << "\n" << messages_of(report));
+    REQUIRE(report.job);
+    CHECK(report.job->spec.parallelism.schedule == schedule);
+  }
 }
 
 TEST_CASE("validate: a field without effect is a warning", "[job]") {
