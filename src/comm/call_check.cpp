@@ -108,6 +108,7 @@ class CheckedCommunicator final : public Communicator {
     compare(signature_of(kBarrier, 0, nullptr));
     inner_->barrier();
   }
+  void cancel() override { inner_->cancel(); }
 
  private:
   void compare(const Signature& mine) {

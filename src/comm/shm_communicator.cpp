@@ -128,6 +128,7 @@ class ShmCommunicator final : public Communicator {
   void barrier() override {
     run([group = group_] { return shm_barrier(*group); });
   }
+  void cancel() override { group_->cancel(); }
 
  private:
   // Calls hold their tensors: memory stays valid even if the caller unwinds without waiting.

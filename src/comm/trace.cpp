@@ -132,6 +132,7 @@ class TracedCommunicator final : public Communicator {
   void barrier() override {
     traced("barrier", at::Tensor(), [&] { inner_->barrier(); });
   }
+  void cancel() override { inner_->cancel(); }
 
  private:
   static std::int64_t bytes(const at::Tensor& tensor) {

@@ -14,7 +14,8 @@
 //
 // Every verb is collective over the group (messages over two of its ranks) and must be called by
 // all its ranks in the same order. A group of one is the identity, and has nobody to send to. Tensors are
-// contiguous; the result is in place or in `out`. Failures throw CommError. Not thread-safe; one owner.
+// contiguous; the result is in place or in `out`. Failures throw CommError. One owner and one thread, but
+// for cancel().
 namespace llmtrain {
 
 // A wait ended without its peers. what() names group, operation, sequence number and missing ranks.
@@ -70,6 +71,8 @@ class Communicator {
                                                    at::Tensor& in,
                                                    int from) = 0;
   virtual void barrier() = 0;
+  // Ends what is in flight, from any thread; the group is broken then. Destroying it does the same.
+  virtual void cancel() = 0;
 };
 
 }  // namespace llmtrain
