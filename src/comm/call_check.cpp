@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -11,15 +12,18 @@
 
 #include "llmtrain/core/check.hpp"
 
+#include "tensor_checks.hpp"
+
 namespace llmtrain {
 namespace {
 
-constexpr std::array<std::string_view, 6> kOperations = {
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier"};
-enum Operation { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kBarrier };
+constexpr std::array<std::string_view, 7> kOperations = {
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier", "message"};
+enum Operation { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kBarrier, kMessage };
 
 constexpr int kMaxDims = 8;
-// operation, detail (reduction or root), element type, number of dimensions, dimensions
+// operation, detail (reduction, root or number of the message), element type, number of dimensions,
+// dimensions
 using Signature = std::array<std::int64_t, 4 + kMaxDims>;
 
 Signature signature_of(Operation operation, std::int64_t detail, const at::Tensor* tensor) {
@@ -34,23 +38,86 @@ Signature signature_of(Operation operation, std::int64_t detail, const at::Tenso
   return signature;
 }
 
+// "Float [16, 64]"
+std::string describe_tensor(const Signature& s) {
+  const auto dims = std::clamp<std::int64_t>(s[3], 0, kMaxDims);
+  return fmt::format("{} [{}]",
+                     c10::toString(static_cast<c10::ScalarType>(s[2])),
+                     fmt::join(s.begin() + 4, s.begin() + 4 + dims, ", "));
+}
+
 std::string describe(const Signature& s) {
   if (s[0] == kBarrier) return "barrier";
-  const auto dims = std::clamp<std::int64_t>(s[3], 0, kMaxDims);
-  std::string text = fmt::format("{} of {} [{}]",
-                                 kOperations[static_cast<std::size_t>(s[0])],
-                                 c10::toString(static_cast<c10::ScalarType>(s[2])),
-                                 fmt::join(s.begin() + 4, s.begin() + 4 + dims, ", "));
+  std::string text = fmt::format("{} of {}", kOperations[static_cast<std::size_t>(s[0])], describe_tensor(s));
   if (s[0] == kAllReduce || s[0] == kReduceScatter)
     text += fmt::format(" {}", to_string(static_cast<ReduceOp>(s[1])));
   if (s[0] == kBroadcast) text += fmt::format(" from {}", s[1]);
   return text;
 }
 
+at::Tensor to_tensor(const Signature& signature, at::Device device) {
+  const at::Tensor tensor = at::empty({static_cast<std::int64_t>(signature.size())}, at::kLong);  // [width]
+  std::copy(signature.begin(), signature.end(), tensor.mutable_data_ptr<std::int64_t>());
+  return tensor.to(device);
+}
+
+Signature from_tensor(const at::Tensor& tensor) {
+  const at::Tensor on_host = tensor.cpu();  // [width]
+  Signature signature{};
+  std::copy_n(on_host.const_data_ptr<std::int64_t>(), signature.size(), signature.begin());
+  return signature;
+}
+
+// A message that goes out behind its announcement.
+class AnnouncedMessage final : public Pending {
+ public:
+  AnnouncedMessage(std::unique_ptr<Pending> announcement, std::unique_ptr<Pending> message)
+      : announcement_(std::move(announcement)), message_(std::move(message)) {}
+  void wait() override {
+    announcement_->wait();
+    message_->wait();
+  }
+
+ private:
+  std::unique_ptr<Pending> announcement_;
+  std::unique_ptr<Pending> message_;
+};
+
+// A message that arrives behind its announcement.
+class CheckedMessage final : public Pending {
+ public:
+  using Compare = std::function<void(const Signature& announced)>;
+  CheckedMessage(std::unique_ptr<Pending> announcement,
+                 at::Tensor announced,
+                 std::unique_ptr<Pending> message,
+                 Compare compare)
+      : announcement_(std::move(announcement)),
+        announced_(std::move(announced)),
+        message_(std::move(message)),
+        compare_(std::move(compare)) {}
+
+  // The comparison comes first: a message of another size ends in an error that tells less.
+  void wait() override {
+    announcement_->wait();
+    compare_(from_tensor(announced_));
+    message_->wait();
+  }
+
+ private:
+  std::unique_ptr<Pending> announcement_;
+  at::Tensor announced_;
+  std::unique_ptr<Pending> message_;
+  Compare compare_;
+};
+
 class CheckedCommunicator final : public Communicator {
  public:
-  CheckedCommunicator(std::unique_ptr<Communicator> inner, std::vector<int> global_ranks)
-      : inner_(std::move(inner)), global_ranks_(std::move(global_ranks)) {
+  CheckedCommunicator(std::unique_ptr<Communicator> inner, std::vector<int> global_ranks, at::Device device)
+      : inner_(std::move(inner)),
+        global_ranks_(std::move(global_ranks)),
+        device_(device),
+        sent_(global_ranks_.size()),
+        received_(global_ranks_.size()) {
     LLMTRAIN_CHECK(static_cast<int>(global_ranks_.size()) == size(),
                    "{} names for {} ranks",
                    global_ranks_.size(),
@@ -93,16 +160,25 @@ class CheckedCommunicator final : public Communicator {
     compare(signature_of(kBroadcast, root, &inout));
     inner_->broadcast(inout, root);
   }
-  void send(const at::Tensor& tensor, int to) override { inner_->send(tensor, to); }
-  void recv(at::Tensor& tensor, int from) override { inner_->recv(tensor, from); }
+  void send(const at::Tensor& tensor, int to) override {
+    const auto announcement = inner_->send_async(announce(tensor, to), to);
+    inner_->send(tensor, to);
+    announcement->wait();  // in order: it is through when the message is
+  }
+  void recv(at::Tensor& tensor, int from) override { recv_async(tensor, from)->wait(); }
   std::unique_ptr<Pending> send_async(const at::Tensor& tensor, int to) override {
-    return inner_->send_async(tensor, to);
+    auto announcement = inner_->send_async(announce(tensor, to), to);
+    return std::make_unique<AnnouncedMessage>(std::move(announcement), inner_->send_async(tensor, to));
   }
   std::unique_ptr<Pending> recv_async(at::Tensor& tensor, int from) override {
-    return inner_->recv_async(tensor, from);
+    at::Tensor announced = to_tensor({}, device_);  // [width]
+    auto announcement = inner_->recv_async(announced, from);
+    return expect(std::move(announcement), announced, inner_->recv_async(tensor, from), tensor, from);
   }
   std::unique_ptr<Pending> send_recv_async(const at::Tensor& out, int to, at::Tensor& in, int from) override {
-    return inner_->send_recv_async(out, to, in, from);
+    at::Tensor announced = to_tensor({}, device_);  // [width]
+    auto announcement = inner_->send_recv_async(announce(out, to), to, announced, from);
+    return expect(std::move(announcement), announced, inner_->send_recv_async(out, to, in, from), in, from);
   }
   void barrier() override {
     compare(signature_of(kBarrier, 0, nullptr));
@@ -112,36 +188,72 @@ class CheckedCommunicator final : public Communicator {
 
  private:
   void compare(const Signature& mine) {
-    const auto width = static_cast<std::int64_t>(mine.size());
-    const at::Tensor in = at::empty({width}, at::kLong);      // [width]
-    at::Tensor out = at::empty({size() * width}, at::kLong);  // [size x width]
-    std::copy(mine.begin(), mine.end(), in.mutable_data_ptr<std::int64_t>());
+    ++calls_;
+    const at::Tensor in = to_tensor(mine, device_);                  // [width]
+    at::Tensor out = at::empty({size(), in.numel()}, in.options());  // [size, width]
     inner_->all_gather(in, out);
-    const std::int64_t* all = out.const_data_ptr<std::int64_t>();
+    out = out.cpu();  // [size, width]
     for (int peer = 0; peer < size(); ++peer) {
-      Signature theirs{};
-      std::copy_n(all + peer * width, width, theirs.begin());
+      const Signature theirs = from_tensor(out.select(0, peer));
       if (theirs == mine) continue;
-      throw CommError(fmt::format("ranks of group {} disagree: rank {} calls {}, rank {} calls {}",
-                                  name(),
-                                  global(rank()),
-                                  describe(mine),
-                                  global(peer),
-                                  describe(theirs)),
-                      {});
+      throw CommError(
+          fmt::format("ranks of group {} disagree in call #{}: rank {} calls {}, rank {} calls {}",
+                      name(),
+                      calls_,
+                      global(rank()),
+                      describe(mine),
+                      global(peer),
+                      describe(theirs)),
+          {});
     }
   }
+
+  at::Tensor announce(const at::Tensor& tensor, int to) {
+    check_peer("send", rank(), to, size());
+    const auto number = ++sent_[static_cast<std::size_t>(to)];
+    return to_tensor(signature_of(kMessage, number, &tensor), device_);  // [width]
+  }
+
+  std::unique_ptr<Pending> expect(std::unique_ptr<Pending> announcement,
+                                  const at::Tensor& announced,
+                                  std::unique_ptr<Pending> message,
+                                  const at::Tensor& tensor,
+                                  int from) {
+    const auto number = ++received_[static_cast<std::size_t>(from)];
+    const Signature expected = signature_of(kMessage, number, &tensor);
+    auto compare = [this, expected, from](const Signature& sent) { compare_message(sent, expected, from); };
+    return std::make_unique<CheckedMessage>(
+        std::move(announcement), announced, std::move(message), std::move(compare));
+  }
+
+  void compare_message(const Signature& sent, const Signature& expected, int from) const {
+    if (sent == expected) return;
+    throw CommError(fmt::format("message #{} of group {}: rank {} sends {} to rank {}, which expects {}",
+                                expected[1],
+                                name(),
+                                global(from),
+                                describe_tensor(sent),
+                                global(rank()),
+                                describe_tensor(expected)),
+                    {});
+  }
+
   int global(int member) const { return global_ranks_[static_cast<std::size_t>(member)]; }
 
   std::unique_ptr<Communicator> inner_;
   std::vector<int> global_ranks_;
+  at::Device device_;
+  std::int64_t calls_ = 0;
+  std::vector<std::int64_t> sent_;  // messages begun, by peer
+  std::vector<std::int64_t> received_;
 };
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_checked_communicator(std::unique_ptr<Communicator> inner,
-                                                        std::vector<int> global_ranks) {
-  return std::make_unique<CheckedCommunicator>(std::move(inner), std::move(global_ranks));
+                                                        std::vector<int> global_ranks,
+                                                        at::Device device) {
+  return std::make_unique<CheckedCommunicator>(std::move(inner), std::move(global_ranks), device);
 }
 
 }  // namespace llmtrain

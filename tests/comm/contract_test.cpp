@@ -254,8 +254,12 @@ TEST_CASE("call check: a different shape of the same size is an error that names
     } catch (const CommError& error) {
       message = error.what();
     }
-    for (const char* word :
-         {"group dp", "all_reduce of Float [2, 6] sum", "all_reduce of Float [3, 4] sum", "rank 0", "rank 1"})
+    for (const char* word : {"group dp",
+                             "call #1",
+                             "all_reduce of Float [2, 6] sum",
+                             "all_reduce of Float [3, 4] sum",
+                             "rank 0",
+                             "rank 1"})
       require(message.find(word) != std::string::npos, message);
   });
 }
@@ -277,6 +281,61 @@ TEST_CASE("call check: a different operation is an error, not a hang", "[comm]")
     }
     require(message.find("rank 2 calls barrier") != std::string::npos, message);
     require(message.find("broadcast of BFloat16 [4] from 1") != std::string::npos, message);
+  });
+}
+
+TEST_CASE("call check: a message of another shape or type is an error that names both ranks", "[comm]") {
+  const bool asynchronous = GENERATE(false, true);
+  spawn_ranks(4, [&](int rank, const auto& region) {
+    MeshCommsOptions options = dp_options(4, rank, region);
+    options.shape = {.pp = 2, .dp = 2};
+    options.check_calls = true;
+    MeshComms comms(options);
+    Communicator& pipeline = comms.axis(Axis::kPipeline);      // ranks 1 and 3, 0 and 2
+    at::Tensor good = at::zeros({2, 2}, at::kDouble);          // [2, 2]
+    at::Tensor sent = at::zeros({16, 64}, at::kFloat);         // [16, 64]
+    at::Tensor expected = at::zeros({8, 128}, at::kBFloat16);  // [8, 128]
+    if (rank >= 2) {
+      pipeline.send_async(good, 0)->wait();
+      if (rank == 3) pipeline.send(sent, 0);
+      return;
+    }
+    pipeline.recv(good, 1);
+    if (rank == 0) return;
+    std::string message;
+    try {
+      if (asynchronous)
+        pipeline.recv_async(expected, 1)->wait();
+      else
+        pipeline.recv(expected, 1);
+    } catch (const CommError& error) {
+      message = error.what();
+    }
+    require(
+        message ==
+            "message #2 of group pp: rank 3 sends Float [16, 64] to rank 1, which expects BFloat16 [8, 128]",
+        message);
+  });
+}
+
+TEST_CASE("call check: a ring that disagrees about its blocks is told so", "[comm]") {
+  spawn_ranks(2, [](int rank, const auto& region) {
+    MeshCommsOptions options = dp_options(2, rank, region);
+    options.check_calls = true;
+    MeshComms comms(options);
+    const at::Tensor out = at::zeros({4 + rank}, at::kFloat);  // [n]
+    at::Tensor in = at::zeros({4}, at::kFloat);                // [4]
+    std::string message;
+    try {
+      comms.world().send_recv_async(out, 1 - rank, in, 1 - rank)->wait();
+    } catch (const CommError& error) {
+      message = error.what();
+    }
+    if (rank == 0)
+      require(message.find("rank 1 sends Float [5] to rank 0, which expects Float [4]") != std::string::npos,
+              message);
+    else
+      require(message.empty(), message);
   });
 }
 
