@@ -116,6 +116,7 @@ std::unique_ptr<Communicator> MeshComms::make(const char* name, int slot, const 
   group.members = members;
   group.rank = static_cast<int>(self - members.begin());
   group.timeout = options_.timeout;
+  group.jitter = options_.jitter;
   auto communicator = make_shm_communicator(options_.region, group, engine_);
   if (options_.check_calls) communicator = make_checked_communicator(std::move(communicator), members);
   if (options_.trace) communicator = make_traced_communicator(std::move(communicator), trace_);

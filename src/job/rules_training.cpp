@@ -109,10 +109,15 @@ void check_faults(Rules& rules) {
                               faults[i].rank,
                               world,
                               world - 1));
-    if (faults[i].kind == FaultKind::kSleep && faults[i].ms == 0)
-      rules.error(at + ".ms", "missing; a sleep needs its length in milliseconds");
-    if (faults[i].kind != FaultKind::kSleep && faults[i].ms != 0)
-      rules.warning(at + ".ms", "has no effect: only a sleep has a length");
+    const bool jitter = faults[i].kind == FaultKind::kJitter;
+    const bool lasts = jitter || faults[i].kind == FaultKind::kSleep;
+    if (lasts && faults[i].ms == 0)
+      rules.error(at + ".ms", "missing; a sleep or jitter needs its length in milliseconds");
+    if (!lasts && faults[i].ms != 0)
+      rules.warning(at + ".ms", "has no effect: only a sleep or jitter has a length");
+    if (!jitter && faults[i].seed != 0) rules.warning(at + ".seed", "has no effect: only a jitter is random");
+    if (jitter && faults[i].step >= 0)
+      rules.warning(at + ".step", "has no effect: a jitter is there at every step");
     if (faults[i].each == FaultEach::kStep && faults[i].step >= 0)
       rules.warning(at + ".each", "has no effect: the fault names one step");
   }

@@ -85,6 +85,7 @@ Result<ShmMessage> ShmGroup::begin_recv(int from) {
 }
 
 Status ShmGroup::sync() {
+  if (options_.jitter) options_.jitter();
   const std::uint32_t target = ++arrived_;
   SlotCell& leader = *cells_.front();
   cells_[static_cast<std::size_t>(rank())]->arrived.store(target, std::memory_order_release);
@@ -102,6 +103,7 @@ Status ShmGroup::sync() {
 }
 
 Status ShmGroup::await(WaitWord& word, std::uint32_t target, const ShmMessage& message) {
+  if (options_.jitter) options_.jitter();
   if (word.reached(target)) return ok_status();
   const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
   if (wait_until(word, target, options_.spin, [&] { return should_give_up({message.peer}, deadline); }))

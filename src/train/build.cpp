@@ -65,6 +65,7 @@ MeshCommsOptions comms_options(RankContext& context, const StageMap& map) {
                                std::chrono::duration<double>(context.spec.resilience.collective_timeout_s)),
                            .tied_embedding = is_tied_over_stages(context, map),
                            .check_calls = context.spec.monitoring.check_collectives,
+                           .jitter = context.faults.jitter(),
                            .trace = context.spec.monitoring.trace_collectives,
                            .black_box = context.black_box.get()};
   if (context.request.shm_fd >= 0)

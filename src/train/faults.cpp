@@ -1,10 +1,14 @@
 #include "llmtrain/train/faults.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <memory>
 #include <thread>
 
 #include <fmt/format.h>
+
+#include "llmtrain/core/philox.hpp"
 
 namespace llmtrain {
 
@@ -27,9 +31,25 @@ void FaultInjector::at(std::string_view point, std::int64_t step) {
       case FaultKind::kSleep: std::this_thread::sleep_for(std::chrono::milliseconds(fault.ms)); break;
       case FaultKind::kThrow:
         throw InjectedFault(fmt::format("fault hook: throw at {} of step {} on rank {}", point, step, rank_));
-      case FaultKind::kNan: break;
+      case FaultKind::kNan:
+      case FaultKind::kJitter: break;
     }
   }
+}
+
+std::function<void()> FaultInjector::jitter() const {
+  for (const FaultSpec& fault : faults_) {
+    if (fault.kind != FaultKind::kJitter || (fault.rank >= 0 && fault.rank != rank_)) continue;
+    if (fault.incarnation >= 0 && fault.incarnation != incarnation_) continue;
+    return [key = static_cast<std::uint64_t>(fault.seed),
+            rank = static_cast<std::uint64_t>(rank_),
+            longest = std::chrono::microseconds(1000 * fault.ms),
+            count = std::make_shared<std::atomic<std::uint64_t>>(0)] {
+      const auto random = philox(key, count->fetch_add(1, std::memory_order_relaxed), rank);
+      if (random[0] % 8 == 0) std::this_thread::sleep_for(longest * (random[1] % 1024) / 1024);
+    };
+  }
+  return nullptr;
 }
 
 bool FaultInjector::wants_nan(std::string_view point, std::int64_t step) const {

@@ -199,7 +199,8 @@ TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed
        "lr_schedule.min_lr_ratio = 2: out of range; allowed: a number from 0 to 1"},
       {{"faults=[{kind: kill, rank: 1}]"},
        "faults[0].rank = 1: the job has 1 ranks; allowed: 0 to 0, or -1 for all"},
-      {{"faults=[{kind: sleep}]"}, "faults[0].ms: missing; a sleep needs its length"},
+      {{"faults=[{kind: sleep}]"}, "faults[0].ms: missing; a sleep or jitter needs its length"},
+      {{"faults=[{kind: jitter}]"}, "faults[0].ms: missing; a sleep or jitter needs its length"},
   };
   for (const Case& refused : cases) {
     const JobReport report = check(kMinimal, refused.overrides);

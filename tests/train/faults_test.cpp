@@ -41,3 +41,17 @@ TEST_CASE("faults: nan is a question, not an act", "[train]") {
   CHECK(faults.wants_nan("reduce", 7));
   CHECK_FALSE(faults.wants_nan("reduce", 8));
 }
+
+TEST_CASE("faults: jitter is nothing without a hook for this rank and incarnation", "[train]") {
+  FaultSpec fault;
+  fault.kind = FaultKind::kJitter;
+  fault.rank = 1;
+  fault.ms = 1;
+  CHECK(FaultInjector({}, 1, 0).jitter() == nullptr);
+  CHECK(FaultInjector({fault}, 0, 0).jitter() == nullptr);
+  CHECK(FaultInjector({fault}, 1, 1).jitter() == nullptr);
+  const auto jitter = FaultInjector({fault}, 1, 0).jitter();
+  REQUIRE(jitter != nullptr);
+  for (int i = 0; i < 100; ++i) jitter();
+  CHECK_NOTHROW(FaultInjector({fault}, 1, 0).at("step", 0));
+}

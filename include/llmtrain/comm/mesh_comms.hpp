@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -28,8 +29,9 @@ struct MeshCommsOptions {
   int shard_size = 0;       // neighbours in the gradient group that share state; divides it; 0 = all
   std::shared_ptr<ShmRegion> region;  // of shape.world_size() ranks; may be null for one rank
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // of one wait
-  bool tied_embedding = false;  // first and last pipeline stage hold the same weight
-  bool check_calls = false;     // compare operation and shape of every collective over the group
+  bool tied_embedding = false;   // first and last pipeline stage hold the same weight
+  bool check_calls = false;      // compare operation and shape of every collective over the group
+  std::function<void()> jitter;  // called before waits, by any thread, to disturb the timing; may be null
   bool trace = true;
   BlackBox* black_box = nullptr;  // newest collectives go there; may be null
 };

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,6 +27,8 @@ struct ShmGroupOptions {
   int rank = 0;                   // own position in `members`
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);
   std::chrono::nanoseconds spin = std::chrono::nanoseconds(-1);  // before sleeping; < 0: by number of cores
+  std::function<void()>
+      jitter;  // called before every wait, by any thread, to disturb the timing; may be null
 };
 
 // The call that a rank is about to make. Peers must make the same one, or all of them fail.

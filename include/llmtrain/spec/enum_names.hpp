@@ -63,12 +63,13 @@ LLMTRAIN_ENUM_NAMES(LrStyle,
                     {"inverse_sqrt", LrStyle::kInverseSqrt});
 LLMTRAIN_ENUM_NAMES(ResumePolicy, 2, {"auto", ResumePolicy::kAuto}, {"never", ResumePolicy::kNever});
 LLMTRAIN_ENUM_NAMES(FaultKind,
-                    5,
+                    6,
                     {"kill", FaultKind::kKill},
                     {"stop", FaultKind::kStop},
                     {"sleep", FaultKind::kSleep},
                     {"throw", FaultKind::kThrow},
-                    {"nan", FaultKind::kNan});
+                    {"nan", FaultKind::kNan},
+                    {"jitter", FaultKind::kJitter});
 LLMTRAIN_ENUM_NAMES(FaultEach, 2, {"once", FaultEach::kOnce}, {"step", FaultEach::kStep});
 
 #undef LLMTRAIN_ENUM_NAMES

@@ -305,7 +305,8 @@ void visit_fields(FieldsOf<FaultSpec> auto& s, auto&& v) {
   v({"point", "where in the step", words("step|forward|backward|reduce|optimizer|save|commit|start")},
     s.point);
   v({"each", "once, or at every step that matches", anything()}, s.each);
-  v({"ms", "sleep: how long, milliseconds", between(0, 86400000)}, s.ms);
+  v({"ms", "sleep: how long, milliseconds; jitter: the longest wait", between(0, 86400000)}, s.ms);
+  v({"seed", "jitter: of its random waits", at_least(0)}, s.seed);
   v({"incarnation", "in which start of the workers, from 0; -1 = in all", at_least(-1)}, s.incarnation);
 }
 

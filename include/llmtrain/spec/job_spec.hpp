@@ -197,18 +197,20 @@ struct LaunchSpec {
   std::map<std::string, std::string> env;  // added to the workers' environment
 };
 
-enum class FaultKind { kKill, kStop, kSleep, kThrow, kNan };
+enum class FaultKind { kKill, kStop, kSleep, kThrow, kNan, kJitter };
 enum class FaultEach { kOnce, kStep };
 
 // One fault hook for drills and tests. It fires at `step` (and `point`) on `rank`; -1 means any.
-// Unless `incarnation` is -1 it fires in that incarnation only, so that a restart runs through.
+// Unless `incarnation` is -1 it fires in that incarnation only, so that a restart runs through. A jitter is
+// there all the time: random waits inside communication, which must not change what is computed.
 struct FaultSpec {
   FaultKind kind = FaultKind::kSleep;
   int rank = -1;
   std::int64_t step = -1;
   std::string point = "step";  // step | forward | backward | reduce | optimizer | save | commit | start
   FaultEach each = FaultEach::kOnce;
-  std::int64_t ms = 0;  // sleep
+  std::int64_t ms = 0;    // of a sleep; the longest of a jitter
+  std::int64_t seed = 0;  // of a jitter
   int incarnation = 0;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ class FaultInjector {
 
   // Fires every matching hook: kill and stop signal this process, sleep sleeps, throw throws.
   void at(std::string_view point, std::int64_t step);
+  // What communication does before it waits: nothing (null), or with a `jitter` hook a random wait now and
+  // then. The waits are a function of seed, rank and count. For any number of threads.
+  std::function<void()> jitter() const;
   // True if a `nan` hook matches: the caller poisons its gradient.
   bool wants_nan(std::string_view point, std::int64_t step) const;
 
