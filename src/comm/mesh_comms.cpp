@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <string>
 
-#include "llmtrain/comm/backends.hpp"
-#include "llmtrain/comm/call_check.hpp"
 #include "llmtrain/core/check.hpp"
-#include "llmtrain/shm/group.hpp"
-#include "llmtrain/shm/progress_engine.hpp"
+#include "llmtrain/shm/region.hpp"
+
+#include "group_factory.hpp"
 
 namespace llmtrain {
 namespace {
@@ -67,60 +66,53 @@ std::vector<int> embedding_holders(const std::vector<int>& stages, int rank) {
 MeshComms::MeshComms(const MeshCommsOptions& options)
     : options_(options),
       trace_(std::make_shared<CommTrace>(options.black_box)),
-      engine_(std::make_shared<ProgressEngine>()) {
+      groups_(std::make_unique<GroupFactory>(options, trace_)) {
   const MeshShape& shape = options_.shape;
   const int rank = options_.global_rank;
   LLMTRAIN_CHECK(rank >= 0 && rank < shape.world_size(), "rank {} of {}", rank, shape.world_size());
   if (options_.region != nullptr) {
-    LLMTRAIN_CHECK(options_.region->world_size() == shape.world_size(),
+    LLMTRAIN_CHECK(options_.region->world_size() == groups_->local_ranks(),
                    "shared memory of {} ranks for {}",
                    options_.region->world_size(),
-                   shape.world_size());
-    options_.region->attach(rank);
+                   groups_->local_ranks());
+    options_.region->attach(groups_->local_rank(rank));
   }
-  world_ = make("world", kWorldSlot, world_of(shape));
+  world_ = groups_->make({.name = "world", .slot = kWorldSlot, .members = world_of(shape)});
   for (const Axis axis : kAxes) {
     const auto index = static_cast<std::size_t>(axis);
-    axes_[index] =
-        make(to_string(axis).data(), kFirstAxisSlot + static_cast<int>(axis), group_of(shape, axis, rank));
+    axes_[index] = groups_->make({.name = to_string(axis).data(),
+                                  .slot = kFirstAxisSlot + static_cast<int>(axis),
+                                  .members = group_of(shape, axis, rank),
+                                  .messages = axis == Axis::kPipeline});
   }
   if (shape.dp > 1 && shape.sp > 1)
-    own_gradient_ = make("dp_sp", kGradientSlot, gradient_group_of(shape, rank));
+    own_gradient_ =
+        groups_->make({.name = "dp_sp", .slot = kGradientSlot, .members = gradient_group_of(shape, rank)});
   gradient_ =
       own_gradient_ != nullptr ? own_gradient_.get() : &axis(shape.sp > 1 ? Axis::kSequence : Axis::kData);
   const std::vector<int> members = gradient_group_of(shape, rank);
   const int shard_size = options_.shard_size == 0 ? static_cast<int>(members.size()) : options_.shard_size;
   const ShardGroups groups = shard_groups(members, rank, shard_size);
-  if (groups.replicas.size() > 1) own_shards_ = make("dp_shard", kShardSlot, groups.shards);
+  if (groups.replicas.size() > 1)
+    own_shards_ = groups_->make({.name = "dp_shard", .slot = kShardSlot, .members = groups.shards});
   shards_ = own_shards_ != nullptr ? own_shards_.get() : gradient_;
-  shard_replicas_ = make("dp_replicas", kShardReplicaSlot, groups.replicas);
-  tensor_replicas_ = make("tp_replicas", kReplicaSlot, replicas_of(shape, rank, options_.tensor_replicas));
+  shard_replicas_ =
+      groups_->make({.name = "dp_replicas", .slot = kShardReplicaSlot, .members = groups.replicas});
+  tensor_replicas_ = groups_->make({.name = "tp_replicas",
+                                    .slot = kReplicaSlot,
+                                    .members = replicas_of(shape, rank, options_.tensor_replicas)});
   const std::vector<int> stages = group_of(shape, Axis::kPipeline, rank);
-  pipeline_gradients_ = make("pp_grad", kPipelineGradientSlot, stages);
+  pipeline_gradients_ =
+      groups_->make({.name = "pp_grad", .slot = kPipelineGradientSlot, .members = stages, .messages = true});
   const bool shares_embedding = options_.tied_embedding && stages.size() > 1;
-  embedding_ = make(
-      "embedding", kEmbeddingSlot, shares_embedding ? embedding_holders(stages, rank) : std::vector{rank});
+  embedding_ =
+      groups_->make({.name = "embedding",
+                     .slot = kEmbeddingSlot,
+                     .members = shares_embedding ? embedding_holders(stages, rank) : std::vector{rank}});
 }
 
 MeshComms::~MeshComms() {
   shutdown();
-}
-
-std::unique_ptr<Communicator> MeshComms::make(const char* name, int slot, const std::vector<int>& members) {
-  if (members.size() == 1) return make_solo_communicator(name);
-  LLMTRAIN_CHECK(options_.region != nullptr, "{} ranks and no shared memory", members.size());
-  const auto self = std::find(members.begin(), members.end(), options_.global_rank);
-  ShmGroupOptions group;
-  group.name = name;
-  group.slot = slot;
-  group.members = members;
-  group.rank = static_cast<int>(self - members.begin());
-  group.timeout = options_.timeout;
-  group.jitter = options_.jitter;
-  auto communicator = make_shm_communicator(options_.region, group, engine_);
-  if (options_.check_calls) communicator = make_checked_communicator(std::move(communicator), members);
-  if (options_.trace) communicator = make_traced_communicator(std::move(communicator), trace_);
-  return communicator;
 }
 
 void MeshComms::shutdown() {
@@ -134,8 +126,9 @@ void MeshComms::shutdown() {
   own_gradient_.reset();
   for (auto it = axes_.rbegin(); it != axes_.rend(); ++it) it->reset();
   world_.reset();
-  engine_.reset();
-  if (options_.region != nullptr) options_.region->leave(options_.global_rank);
+  const int local_rank = groups_->local_rank(options_.global_rank);
+  groups_.reset();  // and the thread of the collectives
+  if (options_.region != nullptr) options_.region->leave(local_rank);
 }
 
 }  // namespace llmtrain

@@ -25,6 +25,7 @@
 #include "llmtrain/placement/stage_table.hpp"
 #include "llmtrain/shm/region.hpp"
 #include "llmtrain/sizing/flops.hpp"
+#include "llmtrain/sizing/pipeline_traffic.hpp"
 #include "llmtrain/tensor/memory_pool.hpp"
 #include "llmtrain/train/checkpointer.hpp"
 #include "llmtrain/train/compute_setup.hpp"
@@ -45,13 +46,16 @@ int zero_stage(const ParallelismSpec& parallelism) {
   return parallelism.dp_shard == 1 ? 0 : parallelism.zero_stage;
 }
 
-int stage_of(const RankContext& context) {
-  return coord_of(context.plan.mesh, context.request.rank).pp;
+// Ranks are numbered node by node. Empty for one node.
+std::vector<int> hosts_of(const RunPlan& plan) {
+  std::vector<int> hosts;
+  if (plan.nodes == 1) return hosts;
+  for (int rank = 0; rank < plan.world_size; ++rank) hosts.push_back(rank / plan.procs_per_node);
+  return hosts;
 }
 
-// Head and embedding share a matrix, and no stage holds both.
-bool is_tied_over_stages(const RankContext& context, const StageMap& map) {
-  return context.spec.model.tie_embeddings && map.site(0).stage != map.site(map.num_virtual_stages() - 1).stage;
+int stage_of(const RankContext& context) {
+  return coord_of(context.plan.mesh, context.request.rank).pp;
 }
 
 MeshCommsOptions comms_options(RankContext& context, const StageMap& map) {
@@ -61,16 +65,18 @@ MeshCommsOptions comms_options(RankContext& context, const StageMap& map) {
                            .shard_size = zero_stage(context.spec.parallelism) > 0
                                              ? context.spec.parallelism.dp_shard.value_or(0)
                                              : 0,
+                           .host_of_rank = hosts_of(context.plan),
+                           .cuda = context.spec.run.device == Device::kCuda,
                            .timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::duration<double>(context.spec.resilience.collective_timeout_s)),
-                           .tied_embedding = is_tied_over_stages(context, map),
+                           .tied_embedding = is_tied_over_stages(context.spec.model, map),
                            .check_calls = context.spec.monitoring.check_collectives,
                            .jitter = context.faults.jitter(),
                            .trace = context.spec.monitoring.trace_collectives,
                            .black_box = context.black_box.get()};
   if (context.request.shm_fd >= 0)
-    options.region = value_or_throw(ShmRegion::map(context.request.shm_fd, context.plan.world_size));
-  if (options.region) options.region->attach(context.request.rank);
+    options.region =
+        value_or_throw(ShmRegion::map(context.request.shm_fd, context.plan.world_size / context.plan.nodes));
   return options;
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "llmtrain/comm/communicator.hpp"
@@ -19,15 +20,20 @@
 namespace llmtrain {
 
 struct BlackBox;
-class ProgressEngine;
+class GroupFactory;
 class ShmRegion;
+class Store;
 
 struct MeshCommsOptions {
   MeshShape shape;
   int global_rank = 0;
-  int tensor_replicas = 1;  // neighbours in a tp group that share a key/value head; divides tp
-  int shard_size = 0;       // neighbours in the gradient group that share state; divides it; 0 = all
-  std::shared_ptr<ShmRegion> region;  // of shape.world_size() ranks; may be null for one rank
+  int tensor_replicas = 1;        // neighbours in a tp group that share a key/value head; divides tp
+  int shard_size = 0;             // neighbours in the gradient group that share state; divides it; 0 = all
+  std::vector<int> host_of_rank;  // for every rank of the world; empty: all are on one host
+  std::shared_ptr<ShmRegion> region;  // of the ranks of this host; may be null for one rank
+  std::shared_ptr<Store> store;       // where ranks of several hosts meet, and those of GPUs
+  std::string address;                // under which other hosts reach this one; empty: what its name means
+  bool cuda = false;                  // the tensors are on this process's GPU
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // of one wait
   bool tied_embedding = false;   // first and last pipeline stage hold the same weight
   bool check_calls = false;      // compare operation and shape of every collective over the group
@@ -70,11 +76,9 @@ class MeshComms {
   void shutdown();
 
  private:
-  std::unique_ptr<Communicator> make(const char* name, int slot, const std::vector<int>& members);
-
   MeshCommsOptions options_;
   std::shared_ptr<CommTrace> trace_;
-  std::shared_ptr<ProgressEngine> engine_;
+  std::unique_ptr<GroupFactory> groups_;
   std::unique_ptr<Communicator> world_;
   std::array<std::unique_ptr<Communicator>, kAxes.size()> axes_;
   std::unique_ptr<Communicator> own_gradient_;  // only when dp and sp both cut
