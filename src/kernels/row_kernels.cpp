@@ -22,6 +22,7 @@ InstructionSet detect() {
   extern const RowKernels<float> kFloatKernels;   \
   extern const RowKernels<double> kDoubleKernels; \
   extern const RowKernels<Bf16> kBf16Kernels;     \
+  extern const RowKernels<Fp16> kFp16Kernels;     \
   }
 LLMTRAIN_DECLARE_TABLES(kernels_baseline)
 LLMTRAIN_DECLARE_TABLES(kernels_avx2)
@@ -41,6 +42,7 @@ LLMTRAIN_DECLARE_TABLES(kernels_avx512)
 LLMTRAIN_DEFINE_CHOICE(float, kFloatKernels)
 LLMTRAIN_DEFINE_CHOICE(double, kDoubleKernels)
 LLMTRAIN_DEFINE_CHOICE(Bf16, kBf16Kernels)
+LLMTRAIN_DEFINE_CHOICE(Fp16, kFp16Kernels)
 #undef LLMTRAIN_DEFINE_CHOICE
 
 const char* kernel_instruction_set() {

@@ -5,12 +5,14 @@
 #include <cstring>
 #include <limits>
 
+#include "llmtrain/core/half_floats.hpp"
 #include "llmtrain/kernels/row_kernels.hpp"
 
 namespace llmtrain {
 namespace {
 
 inline float load(Bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
+inline float load(Fp16 x) { return float_of_fp16(x.bits); }
 inline float load(float x) { return x; }
 inline double load(double x) { return x; }
 
@@ -23,6 +25,7 @@ inline void store(Bf16& to, float x) {
   const bool nan = (bits & 0x7FFFFFFFu) > 0x7F800000u;
   to.bits = static_cast<std::uint16_t>(nan ? 0x7FC0u : rounded);
 }
+inline void store(Fp16& to, float x) { to.bits = fp16_of_float(x); }
 
 // exp in plain arithmetic, so that loops vectorise: x = n ln2 + r, polynomial of degree 7 in r, 2^n from
 // bits. Relative error below 2e-7; saturates at e^-87 and e^88; a NaN stays one.
@@ -342,9 +345,11 @@ namespace LLMTRAIN_ISA {
 extern const RowKernels<float> kFloatKernels;
 extern const RowKernels<double> kDoubleKernels;
 extern const RowKernels<Bf16> kBf16Kernels;
+extern const RowKernels<Fp16> kFp16Kernels;
 const RowKernels<float> kFloatKernels = make_table<float>();
 const RowKernels<double> kDoubleKernels = make_table<double>();
 const RowKernels<Bf16> kBf16Kernels = make_table<Bf16>();
+const RowKernels<Fp16> kFp16Kernels = make_table<Fp16>();
 
 }  // namespace LLMTRAIN_ISA
 }  // namespace llmtrain

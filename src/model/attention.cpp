@@ -9,7 +9,7 @@
 
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/core/division.hpp"
-#include "llmtrain/tensor/bf16.hpp"
+#include "llmtrain/tensor/native_types.hpp"
 
 namespace llmtrain {
 namespace {
@@ -53,9 +53,10 @@ Masking masking(const at::Tensor& q, const at::Tensor& k, bool causal) {
   return {.causal = true};
 }
 
-// Without bf16 hardware the kernel's own products are far slower than widening its inputs.
+// Where the CPU does not multiply a narrow type, the kernel's own products are far slower than widening its
+// inputs.
 bool should_widen(const at::Tensor& q) {
-  return q.scalar_type() == at::kBFloat16 && !has_native_bf16();
+  return !multiplies_natively(q.scalar_type());
 }
 
 at::Tensor as_rows(const at::Tensor& x) {
@@ -68,7 +69,7 @@ AttentionResult attention(
     const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal, double scale) {
   if (should_widen(q)) {
     AttentionResult wide = attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), causal, scale);
-    return {.out = wide.out.to(at::kBFloat16), .lse = wide.lse};
+    return {.out = wide.out.to(q.scalar_type()), .lse = wide.lse};
   }
   const std::int64_t groups = exact_div(q.size(1), k.size(1));
   const Masking mask = masking(q, k, causal);

@@ -19,6 +19,7 @@ void dispatch_rows(const at::Tensor& x, Body&& body) {
     case at::kFloat: return body(float{});
     case at::kDouble: return body(double{});
     case at::kBFloat16: return body(Bf16{});
+    case at::kHalf: return body(Fp16{});
     default: throw std::invalid_argument(std::string("no kernels for ") + c10::toString(x.scalar_type()));
   }
 }

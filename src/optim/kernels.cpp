@@ -3,6 +3,8 @@
 #include <bit>
 #include <cmath>
 
+#include "llmtrain/core/half_floats.hpp"
+
 #include "isa_clones.hpp"
 
 // Bodies are templates that are always inlined into the clones below: a clone cannot be a template.
@@ -104,8 +106,12 @@ void adamw(const AdamWStep<float>& s,
            float* m,
            float* v,
            float* master,
-           std::uint16_t* __restrict weight) {
-  adamw_body(s, n, grad, m, v, master, [weight](std::int64_t i, float p) { weight[i] = round_to_bf16(p); });
+           NarrowWeights weight) {
+  std::uint16_t* const __restrict bits = weight.bits;
+  if (weight.type == Narrow::kFp16)
+    adamw_body(s, n, grad, m, v, master, [bits](std::int64_t i, float p) { bits[i] = fp16_of_float(p); });
+  else
+    adamw_body(s, n, grad, m, v, master, [bits](std::int64_t i, float p) { bits[i] = round_to_bf16(p); });
 }
 
 LLMTRAIN_ISA_CLONES
@@ -124,8 +130,12 @@ void sgd(const SgdStep<float>& s,
          const float* grad,
          float* buffer,
          float* master,
-         std::uint16_t* __restrict weight) {
-  sgd_body(s, n, grad, buffer, master, [weight](std::int64_t i, float p) { weight[i] = round_to_bf16(p); });
+         NarrowWeights weight) {
+  std::uint16_t* const __restrict bits = weight.bits;
+  if (weight.type == Narrow::kFp16)
+    sgd_body(s, n, grad, buffer, master, [bits](std::int64_t i, float p) { bits[i] = fp16_of_float(p); });
+  else
+    sgd_body(s, n, grad, buffer, master, [bits](std::int64_t i, float p) { bits[i] = round_to_bf16(p); });
 }
 
 LLMTRAIN_ISA_CLONES

@@ -4,8 +4,17 @@
 
 // The inner loops of the optimizers over raw memory: one pass, no tensors, no threads.
 //
-// Overloads without `weight` are for weights that are their own masters. bf16 is its upper 16 bits.
+// Overloads without `weight` are for weights that are their own masters; the others round masters into
+// weights of a narrow type.
 namespace llmtrain::kernels {
+
+enum class Narrow { kBf16, kFp16 };
+
+// Weights of 16 bits each.
+struct NarrowWeights {
+  std::uint16_t* bits;
+  Narrow type;
+};
 
 template <class T>
 struct AdamWStep {
@@ -28,7 +37,7 @@ void adamw(const AdamWStep<float>& s,
            float* m,
            float* v,
            float* master,
-           std::uint16_t* weight);
+           NarrowWeights weight);
 
 template <class T>
 struct SgdStep {
@@ -46,7 +55,7 @@ void sgd(const SgdStep<float>& s,
          const float* grad,
          float* buffer,
          float* master,
-         std::uint16_t* weight);
+         NarrowWeights weight);
 
 // Sixteen interleaved fp64 sums, added up in order.
 double sum_of_squares(const float* x, std::int64_t n);

@@ -39,9 +39,10 @@ void check_slice(const OptimizerSlice& slice, at::ScalarType master_type) {
                  slice.name);
   const bool same_memory = slice.weight.scalar_type() == master_type &&
                            slice.weight.const_data_ptr() == slice.master.const_data_ptr();
-  const bool rounded = slice.weight.scalar_type() == at::kBFloat16 && master_type == at::kFloat;
+  const at::ScalarType type = slice.weight.scalar_type();
+  const bool rounded = (type == at::kBFloat16 || type == at::kHalf) && master_type == at::kFloat;
   LLMTRAIN_CHECK(same_memory || rounded,
-                 "slice `{}`: the weight is its master's memory, or bf16 beside an fp32 master",
+                 "slice `{}`: the weight is its master's memory, or bf16 or fp16 beside an fp32 master",
                  slice.name);
 }
 

@@ -42,8 +42,8 @@ void Sgd::update(double lr, double grad_scale) {
     };
     if (slice.master.scalar_type() == at::kDouble) {
       run(full);
-    } else if (has_bf16_weight(slice)) {
-      run(single, data_from<std::uint16_t>(slice.weight, begin));
+    } else if (has_narrow_weight(slice)) {
+      run(single, narrow_weights_from(slice, begin));
     } else {
       run(single);
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "half_floats.hpp"
+#include "llmtrain/core/half_floats.hpp"
 
 // One copy of each loop per instruction set, chosen when the library is loaded. Sanitizers and the
 // resolver that chooses do not get along, and speed is not what their builds are for.

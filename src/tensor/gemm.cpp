@@ -4,7 +4,7 @@
 #include <ATen/ops/mm.h>
 
 #include "llmtrain/core/check.hpp"
-#include "llmtrain/tensor/bf16.hpp"
+#include "llmtrain/tensor/native_types.hpp"
 
 namespace llmtrain {
 namespace {
@@ -28,7 +28,8 @@ void gemm(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, GemmScale s
                  out.dim());
   const at::ScalarType type = a.scalar_type();
   const bool narrow = type == at::kBFloat16 || type == at::kHalf;
-  if (!narrow || (out.scalar_type() == type && has_native_bf16())) return product(a, b, out, scale);
+  const bool native = out.scalar_type() == type && multiplies_natively(type);
+  if (!narrow || native) return product(a, b, out, scale);
 
   const at::Tensor wide_a = a.to(at::kFloat);  // [m, k] fp32
   const at::Tensor wide_b = b.to(at::kFloat);  // [k, n] fp32

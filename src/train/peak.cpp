@@ -67,10 +67,10 @@ double measure_and_store_peak(RankContext& context) {
 }
 
 double measure_peak_flops(DType dtype) {
-  // Without bf16 instructions a product in bf16 is slower than in fp32, to which kernels may convert: the
-  // peak of such a host is that of fp32.
+  // Without instructions for it a product in a narrow type is slower than in fp32, to which kernels may
+  // convert: the peak of such a host is that of fp32.
   const double peak = matmul_flops(dtype);
-  return dtype == DType::kBf16 ? std::max(peak, matmul_flops(DType::kFp32)) : peak;
+  return bytes_of(dtype) == 2 ? std::max(peak, matmul_flops(DType::kFp32)) : peak;
 }
 
 }  // namespace llmtrain

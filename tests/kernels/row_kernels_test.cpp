@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "llmtrain/core/half_floats.hpp"
 #include "llmtrain/core/philox.hpp"
 
 #include "tests/support/catch.hpp"
@@ -189,4 +190,33 @@ TEST_CASE("row kernels: every instruction set computes what plain code computes"
   for (std::size_t k = 0; k < half; ++k)
     for (std::size_t i = 0; i < n; ++i)
       CHECK(std::abs(results[k][i] - results[k + half][i]) < 1e-5f * std::max(1.0f, std::abs(results[k][i])));
+}
+
+TEST_CASE("row kernels: fp16 rows are the fp32 rows of the same numbers, rounded once", "[kernels]") {
+  const std::int64_t rows = 3;
+  const std::int64_t cols = 131;
+  const auto n = static_cast<std::size_t>(rows * cols);
+  const auto narrowed = [](const std::vector<float>& values) {
+    std::vector<Fp16> out(values.size());
+    row_kernels<Fp16>().from_acc(values.data(), out.data(), static_cast<std::int64_t>(values.size()));
+    return out;
+  };
+  const auto widened = [](const std::vector<Fp16>& values) {
+    std::vector<float> out(values.size());
+    row_kernels<Fp16>().to_acc(values.data(), out.data(), static_cast<std::int64_t>(values.size()));
+    return out;
+  };
+  const auto x = narrowed(numbers(n, 300.0f));
+  const auto w = narrowed(numbers(static_cast<std::size_t>(cols), 1.0f, 4));
+  std::vector<Fp16> y(n);
+  std::vector<float> wide_y(n), rstd(3), wide_rstd(3);
+  row_kernels<Fp16>().rms_norm(x.data(), w.data(), y.data(), rstd.data(), rows, cols, cols, 1e-5);
+  row_kernels<float>().rms_norm(
+      widened(x).data(), widened(w).data(), wide_y.data(), wide_rstd.data(), rows, cols, cols, 1e-5);
+  CHECK(rstd == wide_rstd);  // squares of 300 are beyond fp16
+  CHECK(widened(y) == widened(narrowed(wide_y)));
+
+  const std::vector<float> edges = {65504.0f, 65520.0f, -1e9f, 6e-8f, 2e-8f, 0.0f, std::nanf("")};
+  const auto bits = narrowed(edges);
+  for (std::size_t i = 0; i < edges.size(); ++i) CHECK(bits[i].bits == fp16_of_float(edges[i]));
 }

@@ -67,10 +67,11 @@ TEST_CASE("tensor parallel: loss and every gradient of each model are those of o
       }
 }
 
-TEST_CASE("tensor parallel: fp32 and bf16 differ by their rounding only", "[model][ranks]") {
+TEST_CASE("tensor parallel: fp32, bf16 and fp16 differ by their rounding only", "[model][ranks]") {
   CHECK(difference_over_ranks(tiny_qwen3(), DType::kFp32, 4) < 2e-6);
   CHECK(difference_over_ranks(tiny_qwen3(), DType::kBf16, 4) < 3e-2);
   CHECK(difference_over_ranks(tiny_qwen3(), DType::kBf16, 4, true) < 3e-2);
+  CHECK(difference_over_ranks(tiny_qwen3(), DType::kFp16, 4) < 4e-3);
 }
 
 TEST_CASE("tensor parallel: logits of extreme size lose nothing over ranks", "[model][ranks]") {

@@ -110,15 +110,16 @@ TEST_CASE("model: micro-batches add up to the batch, whatever the cut and the or
   }
 }
 
-TEST_CASE("model: bf16 gradients accumulate in fp32", "[model]") {
+TEST_CASE("model: narrow gradients accumulate in fp32", "[model]") {
+  const DType type = GENERATE(DType::kBf16, DType::kFp16);
   // The same micro-batch n times is n times its gradient to fp32 rounding; a sum kept in bf16, or a
-  // product rounded to bf16, would be off by parts in a hundred or thousand.
+  // product rounded to it, would be off by parts in a hundred or thousand.
   const MicroBatch batch = random_batch(2, 8, 37);
-  TestModel once(tiny_qwen3(), DType::kBf16);
+  TestModel once(tiny_qwen3(), type);
   once.transformer.forward(batch, 1.0);
   once.transformer.backward();
-  TestModel often(tiny_qwen3(), DType::kBf16);
-  const int n = 33;
+  TestModel often(tiny_qwen3(), type);
+  const int n = 64;
   for (int i = 0; i < n; ++i) {
     often.transformer.forward(batch, 1.0);
     often.transformer.backward();
@@ -130,8 +131,9 @@ TEST_CASE("model: bf16 gradients accumulate in fp32", "[model]") {
   }
 }
 
-TEST_CASE("model: a bf16 weight gradient keeps fp32 digits", "[model]") {
-  TestModel model(tiny_llama(), DType::kBf16);
+TEST_CASE("model: a narrow weight gradient keeps fp32 digits", "[model]") {
+  const DType type = GENERATE(DType::kBf16, DType::kFp16);
+  TestModel model(tiny_llama(), type);
   model.transformer.forward(random_batch(4, 8, 37), 1.0);
   model.transformer.backward();
   for (const char* name : {"model.layers.0.mlp.up_proj.weight",
@@ -140,22 +142,24 @@ TEST_CASE("model: a bf16 weight gradient keeps fp32 digits", "[model]") {
                            "model.norm.weight"}) {
     INFO(name);
     const at::Tensor grad = model.params.slice(name).grad;
-    const at::Tensor rounded = grad.to(at::kBFloat16).to(at::kFloat);
+    const at::Tensor rounded = grad.to(scalar_type(type)).to(at::kFloat);
     CHECK(grad.ne(rounded).to(at::kDouble).mean().item<double>() > 0.5);
   }
 }
 
-TEST_CASE("model: bf16 is fp64 to bf16 rounding", "[model]") {
+TEST_CASE("model: bf16 and fp16 are fp64 to their rounding", "[model]") {
+  const auto [type, tolerance] =
+      GENERATE(table<DType, double>({{DType::kBf16, 0.1}, {DType::kFp16, 0.0125}}));
   const MicroBatch batch = random_batch(2, 8, 37);
   for (const auto& [name, spec] : tiny_models()) {
     INFO("model " << name);
-    TestModel narrow(spec, DType::kBf16);
+    TestModel narrow(spec, type);
     TestModel wide(spec, DType::kFp64);
     const double expected = wide.transformer.forward(batch, 1.0).loss;
-    CHECK(narrow.transformer.forward(batch, 1.0).loss == Approx(expected).epsilon(0.02));
+    CHECK(narrow.transformer.forward(batch, 1.0).loss == Approx(expected).epsilon(tolerance / 5));
     wide.transformer.backward();
     narrow.transformer.backward();
-    CHECK(gradient_difference(wide.params, narrow.params) < 0.1);
+    CHECK(gradient_difference(wide.params, narrow.params) < tolerance);
   }
 }
 

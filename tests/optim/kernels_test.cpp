@@ -3,6 +3,8 @@
 #include <bit>
 #include <vector>
 
+#include "llmtrain/core/half_floats.hpp"
+
 #include "tests/support/catch.hpp"
 
 using namespace llmtrain::kernels;
@@ -59,11 +61,15 @@ AdamWStep<T> adamw_step() {
           .minus_step_size = T(-3e-3)};
 }
 
+NarrowWeights bf16(std::vector<std::uint16_t>& weight) {
+  return {.bits = weight.data(), .type = Narrow::kBf16};
+}
+
 template <class T, class... Weight>
 std::uint64_t adamw_digest(Weight&... weight) {
   auto grad = numbers<T>(1), m = numbers<T>(2), v = squares<T>(3), master = numbers<T>(4);
   for (int k = 0; k < 3; ++k)
-    adamw(adamw_step<T>(), kCount, grad.data(), m.data(), v.data(), master.data(), weight.data()...);
+    adamw(adamw_step<T>(), kCount, grad.data(), m.data(), v.data(), master.data(), bf16(weight)...);
   Digest digest;
   digest.add(m), digest.add(v), digest.add(master), (digest.add(weight), ...);
   return digest.value();
@@ -74,7 +80,7 @@ std::uint64_t sgd_digest(bool momentum, Weight&... weight) {
   auto grad = numbers<T>(1), buffer = numbers<T>(2), master = numbers<T>(4);
   const SgdStep<T> step{.grad_scale = T(0.7), .keep = T(0.997), .momentum = T(0.9), .minus_lr = T(-3e-3)};
   for (int k = 0; k < 3; ++k)
-    sgd(step, kCount, grad.data(), momentum ? buffer.data() : nullptr, master.data(), weight.data()...);
+    sgd(step, kCount, grad.data(), momentum ? buffer.data() : nullptr, master.data(), bf16(weight)...);
   Digest digest;
   digest.add(buffer), digest.add(master), (digest.add(weight), ...);
   return digest.value();
@@ -96,4 +102,21 @@ TEST_CASE("kernels: the same bits on every instruction set", "[optim]") {
   const auto y = numbers<double>(5);
   CHECK(std::bit_cast<std::uint64_t>(sum_of_squares(x.data(), kCount)) == 0x4074f6388c7e1a12ULL);
   CHECK(std::bit_cast<std::uint64_t>(sum_of_squares(y.data(), kCount)) == 0x4074f6388c7e1a12ULL);
+}
+
+TEST_CASE("kernels: fp16 weights are the masters, rounded to nearest even", "[optim]") {
+  auto grad = numbers<float>(1), m = numbers<float>(2), v = squares<float>(3), master = numbers<float>(4);
+  for (float& value : master) value *= 70000;  // some beyond fp16
+  std::vector<std::uint16_t> weight(kCount);
+  const auto all_rounded = [&] {
+    for (std::size_t i = 0; i < weight.size(); ++i)
+      if (weight[i] != llmtrain::fp16_of_float(master[i])) return false;
+    return true;
+  };
+  const NarrowWeights half{.bits = weight.data(), .type = Narrow::kFp16};
+  adamw(adamw_step<float>(), kCount, grad.data(), m.data(), v.data(), master.data(), half);
+  CHECK(all_rounded());
+  const SgdStep<float> step{.grad_scale = 0.7F, .keep = 0.997F, .momentum = 0.9F, .minus_lr = -3e-3F};
+  sgd(step, kCount, grad.data(), nullptr, master.data(), half);
+  CHECK(all_rounded());
 }

@@ -9,6 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include "llmtrain/core/check.hpp"
@@ -29,13 +30,13 @@ at::Tensor random(std::int64_t n, at::ScalarType type, unsigned seed) {
   return values.to(type);
 }
 
-// Weight and master share memory unless the weight is bf16.
+// Weight and master share memory unless the weight is narrower.
 OptimizerSlice make_slice(
     const std::string& name, std::int64_t n, at::ScalarType weight, bool decay, unsigned seed) {
   OptimizerSlice slice;
   slice.name = name;
   slice.master = random(n, weight == at::kDouble ? at::kDouble : at::kFloat, seed);
-  slice.weight = weight == at::kBFloat16 ? slice.master.to(weight) : slice.master;
+  slice.weight = slice.master.to(weight);  // the same tensor when the types agree
   slice.grad = random(n, slice.master.scalar_type(), seed + 1000);
   slice.decay = decay;
   return slice;
@@ -123,12 +124,13 @@ TEST_CASE("sgd: equals the scalar formula with and without momentum", "[optim]")
   CHECK(largest_difference(slice.master, reference.master) < 1e-14);
 }
 
-TEST_CASE("optimizer: bf16 weights are their fp32 masters rounded to nearest even", "[optim]") {
+TEST_CASE("optimizer: narrow weights are their fp32 masters rounded to nearest even", "[optim]") {
+  const at::ScalarType type = GENERATE(at::kBFloat16, at::kHalf);
   for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
     OptimizerSpec spec;
     spec.name = kind;
     spec.momentum = 0.9;
-    const OptimizerSlice low = make_slice("a", 5000, at::kBFloat16, true, 3);
+    const OptimizerSlice low = make_slice("a", 5000, type, true, 3);
     OptimizerSlice high = clone(low);
     high.weight = high.master;
     const auto a = make_optimizer(spec, {low});
@@ -138,12 +140,13 @@ TEST_CASE("optimizer: bf16 weights are their fp32 masters rounded to nearest eve
       b->step(0.01, 1);
     }
     CHECK(at::equal(low.master, high.master));  // the weights' type changes nothing else
-    CHECK(at::equal(low.weight, low.master.to(at::kBFloat16)));
+    CHECK(at::equal(low.weight, low.master.to(type)));
     for (const std::string& name : a->state_names()) CHECK(at::equal(a->state(0, name), b->state(0, name)));
   }
 }
 
-TEST_CASE("optimizer: bf16 rounding of ties, signs, infinities and NaN", "[optim]") {
+TEST_CASE("optimizer: rounding of ties, signs, infinities and NaN", "[optim]") {
+  const at::ScalarType type = GENERATE(at::kBFloat16, at::kHalf);
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> values = {0.0f,
                                      -0.0f,
@@ -151,20 +154,24 @@ TEST_CASE("optimizer: bf16 rounding of ties, signs, infinities and NaN", "[optim
                                      1.01171875f,
                                      -1.00390625f,
                                      3.3895e38f,
+                                     65519.0f,
+                                     65520.0f,
+                                     4e-8f,
                                      inf,
                                      -inf,
                                      std::numeric_limits<float>::quiet_NaN(),
                                      1e-40f};
-  OptimizerSlice slice = make_slice("a", static_cast<std::int64_t>(values.size()), at::kBFloat16, false, 1);
+  OptimizerSlice slice = make_slice("a", static_cast<std::int64_t>(values.size()), type, false, 1);
   std::copy(values.begin(), values.end(), slice.master.mutable_data_ptr<float>());
   slice.grad.zero_();
   Sgd sgd({}, {slice});
   sgd.step(0, 1);
-  const at::Tensor expected = slice.master.to(at::kBFloat16);
+  const at::Tensor expected = slice.master.to(type);
   CHECK(at::equal(slice.weight.isnan(), expected.isnan()));
   CHECK(at::equal(slice.weight.nan_to_num(7), expected.nan_to_num(7)));
 }
 
+// A second set of tensors stands for the device.
 TEST_CASE("optimizer: a zero gradient leaves only the decay, and only where it is asked for", "[optim]") {
   for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
     OptimizerSpec spec;
@@ -181,7 +188,7 @@ TEST_CASE("optimizer: a zero gradient leaves only the decay, and only where it i
 }
 
 TEST_CASE("optimizer: threads and cuts change no bit", "[optim]") {
-  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16, at::kDouble);
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16, at::kHalf, at::kDouble);
   const std::int64_t n = 200000;
   const OptimizerSlice whole = make_slice("w", n, type, true, 4);
   const OptimizerSlice base = clone(whole);

@@ -7,7 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "src/shm/half_floats.hpp"
+#include "llmtrain/core/half_floats.hpp"
+
 #include "tests/support/catch.hpp"
 #include "tests/support/spawn_ranks.hpp"
 

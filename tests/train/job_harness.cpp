@@ -15,6 +15,7 @@
 
 #include "llmtrain/checkpoint/reader.hpp"
 #include "llmtrain/core/filesystem.hpp"
+#include "llmtrain/core/half_floats.hpp"
 #include "llmtrain/core/unique_fd.hpp"
 #include "llmtrain/job/load_job.hpp"
 #include "llmtrain/job/worker_request.hpp"
@@ -91,10 +92,7 @@ std::vector<double> to_doubles(const std::vector<std::byte>& bytes, DType dtype,
     } else {
       std::uint16_t half = 0;
       std::memcpy(&half, at, 2);
-      const std::uint32_t wide = static_cast<std::uint32_t>(half) << 16;  // bf16
-      float value = 0;
-      std::memcpy(&value, &wide, 4);
-      out[i] = value;
+      out[i] = dtype == DType::kFp16 ? float_of_fp16(half) : float_of_bf16(half);
     }
   }
   return out;

@@ -7,11 +7,14 @@
 //
 // Each kernel works on a range of rows, allocates nothing and starts no thread: the caller splits rows
 // over threads. They are compiled once per instruction set; row_kernels<T>() is the table for this CPU.
-// T is float, double or Bf16; sums and transcendental functions are in Acc<T> (fp32, or fp64 for fp64).
+// T is float, double, Bf16 or Fp16; sums and transcendental functions are in Acc<T> (fp32, or fp64 for fp64).
 namespace llmtrain {
 
-// Storage of a bfloat16; the same bits as libtorch's type.
+// Storage of a bfloat16, and of a half; the same bits as libtorch's types.
 struct Bf16 {
+  std::uint16_t bits;
+};
+struct Fp16 {
   std::uint16_t bits;
 };
 

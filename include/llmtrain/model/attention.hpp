@@ -6,7 +6,7 @@
 //
 // It also returns the log-sum-exp of the scaled scores, which merges partial results over key blocks
 // (ring attention) and makes the backward need no second softmax. No projections, positions or caches.
-// Gradients come in q's type, or in fp32 where bf16 inputs had to be widened for this CPU.
+// Gradients come in q's type, or in fp32 where narrow inputs had to be widened for this CPU.
 // Shapes: b sequences, n query heads, k key/value heads (k divides n; query heads j g .. j g + g - 1 use
 // key head j), s queries, u keys, d head width.
 namespace llmtrain {

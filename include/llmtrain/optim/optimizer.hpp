@@ -20,10 +20,10 @@ namespace llmtrain {
 
 // A contiguous part of one parameter: [n] each.
 struct OptimizerSlice {
-  std::string name;    // of the parameter; unique in a list
-  at::Tensor weight;   // what the model computes with: the type of master, or bf16 beside fp32 masters
-  at::Tensor master;   // fp32 or fp64; the same memory as weight when the types agree
-  at::Tensor grad;     // type of master; read, never written
+  std::string name;   // of the parameter; unique in a list
+  at::Tensor weight;  // what the model computes with: the type of master, or bf16 or fp16 beside fp32 masters
+  at::Tensor master;  // fp32 or fp64; the same memory as weight when the types agree
+  at::Tensor grad;    // type of master; read, never written
   bool decay = false;  // takes weight decay
 };
 

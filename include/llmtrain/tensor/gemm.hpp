@@ -15,7 +15,8 @@ struct GemmScale {
 };
 
 // out = beta out + alpha a b with a [m, k], b [k, n] (each may be a transposed view) and out [m, n] with
-// contiguous rows. Types: a and b alike; out the same type, or fp32 for bf16 operands.
+// contiguous rows. Types: a and b alike; out the same type, or fp32 for bf16 and
+// fp16 operands.
 void gemm(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, GemmScale scale = {});
 
 }  // namespace llmtrain

@@ -3,21 +3,23 @@
 #include <bit>
 #include <cstdint>
 
-// bf16 and fp16 as bits, converted without branches that would stop a loop from being vectorised.
+// bf16 and fp16 as bits, converted without branches that would stop a loop from being vectorised. Always
+// inlined: a loop that is compiled for several instruction sets leaves no function behind that another CPU
+// might run.
 namespace llmtrain {
 
-inline float float_of_bf16(std::uint16_t bits) {
+[[gnu::always_inline]] inline float float_of_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
-inline std::uint16_t bf16_of_float(float value) {
+[[gnu::always_inline]] inline std::uint16_t bf16_of_float(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const std::uint32_t quiet_nan = (bits >> 16) | 0x40u;
   return static_cast<std::uint16_t>(value == value ? rounded : quiet_nan);
 }
 
-inline float float_of_fp16(std::uint16_t half) {
+[[gnu::always_inline]] inline float float_of_fp16(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000u) << 16;
   const std::uint32_t magnitude = (half & 0x7fffu) << 13;
   // Exponent and mantissa in place, rebiased by a multiplication that also makes subnormals right.
@@ -27,7 +29,7 @@ inline float float_of_fp16(std::uint16_t half) {
                               (special ? magnitude | 0x7f800000u : std::bit_cast<std::uint32_t>(finite)));
 }
 
-inline std::uint16_t fp16_of_float(float value) {
+[[gnu::always_inline]] inline std::uint16_t fp16_of_float(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;

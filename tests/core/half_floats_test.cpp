@@ -1,4 +1,4 @@
-#include "src/shm/half_floats.hpp"
+#include "llmtrain/core/half_floats.hpp"
 
 #include <cmath>
 #include <limits>
@@ -7,7 +7,7 @@
 
 using namespace llmtrain;
 
-TEST_CASE("half floats: every fp16 and bf16 pattern survives a round trip", "[shm]") {
+TEST_CASE("half floats: every fp16 and bf16 pattern survives a round trip", "[core]") {
   int wrong = 0;
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
@@ -25,7 +25,7 @@ TEST_CASE("half floats: every fp16 and bf16 pattern survives a round trip", "[sh
   CHECK(wrong == 0);
 }
 
-TEST_CASE("half floats: halfway cases round to even, overflow to infinity", "[shm]") {
+TEST_CASE("half floats: halfway cases round to even, overflow to infinity", "[core]") {
   CHECK(float_of_fp16(0x3c00) == 1.0F);
   CHECK(float_of_fp16(0x0001) == std::ldexp(1.0F, -24));
   CHECK(fp16_of_float(1.0F + std::ldexp(1.0F, -11)) == 0x3c00);      // halfway, even below
