@@ -45,7 +45,8 @@ LLMTRAIN_EVENT(StepReport,
                LLMTRAIN_FIELD(mfu),
                LLMTRAIN_FIELD(mem_gb),
                LLMTRAIN_FIELD(skipped),
-               LLMTRAIN_FIELD(data_wait_ms));
+               LLMTRAIN_FIELD(data_wait_ms),
+               LLMTRAIN_FIELD(loss_scale));
 LLMTRAIN_EVENT(RunStarted,
                "run_started",
                LLMTRAIN_FIELD(run),

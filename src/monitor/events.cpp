@@ -163,9 +163,11 @@ std::string to_json_line(const Event& event) {
 std::string to_metrics_line(const StepReport& report, double time, int incarnation) {
   Json row = body_to_json(Json::object(), report);
   row.erase("data_wait_ms");
+  row.erase("loss_scale");
   row["incarnation"] = incarnation;
   row["time"] = to_json(time);
   row["data_wait_ms"] = to_json(report.data_wait_ms);
+  row["loss_scale"] = to_json(report.loss_scale);
   return dump(row);
 }
 

@@ -1,7 +1,10 @@
 #include "llmtrain/train/checkpointer.hpp"
 
 #include <chrono>
+#include <map>
+#include <optional>
 #include <span>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,7 +22,29 @@
 namespace llmtrain {
 namespace {
 
-constexpr char kEvaluationOwed[] = "evaluation_owed";  // key in TrainState::extra
+// Keys in TrainState::extra.
+constexpr char kEvaluationOwed[] = "evaluation_owed";
+constexpr char kLossScale[] = "loss_scale";  // value, clean steps, overflows left
+
+std::map<std::string, std::string> extra_state(const Progress& progress) {
+  std::map<std::string, std::string> extra;
+  if (progress.evaluation_owed) extra[kEvaluationOwed] = "true";
+  if (const auto& scale = progress.loss_scale)
+    extra[kLossScale] = fmt::format("{} {} {}", scale->value, scale->clean_steps, scale->overflows_left);
+  return extra;
+}
+
+std::optional<LossScale> loss_scale_of(const TrainState& state) {
+  const auto found = state.extra.find(kLossScale);
+  if (found == state.extra.end()) return std::nullopt;
+  LossScale scale;
+  std::istringstream text(found->second);
+  if (text >> scale.value >> scale.clean_steps >> scale.overflows_left && scale.value > 0) return scale;
+  throw ErrorException(
+      {ErrorCode::kCorrupt,
+       fmt::format("step {}: its loss scale `{}` is not three numbers", state.step, found->second),
+       {}});
+}
 
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
@@ -127,8 +152,7 @@ TrainState Checkpointer::state_after(const Progress& progress) const {
           .seed = context_.spec.run.seed,
           .optimizer_steps = optimizer_.count(),
           .skipped_steps = progress.skipped,
-          .extra = progress.evaluation_owed ? std::map<std::string, std::string>{{kEvaluationOwed, "true"}}
-                                            : std::map<std::string, std::string>{},
+          .extra = extra_state(progress),
           .spec_yaml = context_.request.spec_yaml,
           .epoch = context_.request.incarnation,
           .resumed_from_step = resumed_from_,
@@ -172,6 +196,7 @@ Progress Checkpointer::restore(const std::string& step_dir) {
           .samples = state.next_sample,
           .tokens = state.tokens,
           .skipped = state.skipped_steps,
+          .loss_scale = loss_scale_of(state),
           .evaluation_owed = state.extra.contains(kEvaluationOwed)};
 }
 

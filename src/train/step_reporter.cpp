@@ -33,7 +33,8 @@ void StepReporter::end_step(const Progress& progress, const StepNumbers& numbers
                     .step_ms = seconds * 1e3,
                     .mem_gb = static_cast<double>(peak_resident_bytes()) / 1e9,
                     .skipped = progress.skipped,
-                    .data_wait_ms = waited_s * 1e3};
+                    .data_wait_ms = waited_s * 1e3,
+                    .loss_scale = numbers.loss_scale};
   if (options_.peak_flops)
     report.mfu = mfu(tok_s, options_.flops_per_token, options_.world_size * *options_.peak_flops);
   events_.emit(report);

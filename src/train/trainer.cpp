@@ -27,17 +27,28 @@
 
 namespace llmtrain {
 
+// A scale that was saved goes on; other types need none.
+Trainer::Trainer(TrainerParts parts, Progress progress) : p_(parts), progress_(progress) {
+  const PrecisionSpec& precision = p_.spec.precision;
+  if (precision.compute != DType::kFp16)
+    progress_.loss_scale.reset();
+  else if (!progress_.loss_scale)
+    progress_.loss_scale = initial_loss_scale(precision.loss_scale);
+}
+
 Trainer::Outcome Trainer::run() {
   if (progress_.evaluation_owed) evaluate();
   if (p_.spec.checkpoint.save_initial && progress_.step == 0) save(SaveKind::kPeriodic);
   while (progress_.step < p_.plan.total_steps) {
     p_.reporter.begin_step();
+    const std::optional<LossScale> loss_scale = progress_.loss_scale;
     const StepResult result = advance();
     const std::int64_t k = progress_.step;
     p_.reporter.end_step(progress_,
                          {.sums = result.sums,
                           .grad_norm = result.grad_norm,
                           .lr = result.lr,
+                          .loss_scale = loss_scale ? std::optional(loss_scale->value) : std::nullopt,
                           .data_waited_s = p_.batches.waited_seconds()});
 
     const bool finished = k == p_.plan.total_steps;
@@ -144,7 +155,7 @@ void Trainer::reduce_ready(SegmentIndex segment, bool last) {
 
 // The same for every micro-batch and rank, unless a bug is planted here.
 double Trainer::gradient_seed(std::int64_t micro_batch) const {
-  const double seed = 1.0 / static_cast<double>(p_.plan.tokens_per_step);
+  const double seed = loss_scale() / static_cast<double>(p_.plan.tokens_per_step);
   if (p_.plant == Plant::kLastMicroBatch && micro_batch + 1 == p_.plan.accumulation) return 0;
   const Communicator& data = p_.comms.axis(Axis::kData);
   if (p_.plant == Plant::kLossScale && data.rank() + 1 == data.size()) return seed * data.size();
@@ -157,8 +168,9 @@ void Trainer::update(StepResult& result) {
   const double correction =
       token_correction(p_.plan.tokens_per_step, static_cast<std::int64_t>(result.sums.valid_tokens));
   const GradientScale scale =
-      gradient_scale(p_.norm.sum_of_squares(), correction, p_.spec.optimizer.clip_grad);
+      gradient_scale(p_.norm.sum_of_squares(), correction / loss_scale(), p_.spec.optimizer.clip_grad);
   result.grad_norm = scale.norm;
+  result.overflowed = result.sums.not_finite == 0 && !scale.finite;
   result.skipped = result.sums.not_finite > 0 || !scale.finite;
   if (result.skipped) return;
   if (!misses_update()) p_.optimizer.step(result.lr, scale.scale);
@@ -174,19 +186,35 @@ void Trainer::account(const StepResult& result) {
   progress_.step += 1;
   progress_.samples += p_.plan.global_batch_size;
   progress_.tokens += p_.plan.tokens_per_step;
+  const bool searches = follow_loss_scale(result.overflowed);
   if (!result.skipped) {
     progress_.skipped_in_a_row = 0;
     return;
   }
   progress_.skipped += 1;
+  if (searches) return;
   progress_.skipped_in_a_row += 1;
   if (progress_.skipped_in_a_row > p_.spec.resilience.max_skipped_steps)
-    throw Diverged(
-        fmt::format("step {}: loss or gradient was not finite for {} steps in a row, more than "
-                    "resilience.max_skipped_steps = {}",
-                    progress_.step,
-                    progress_.skipped_in_a_row,
-                    p_.spec.resilience.max_skipped_steps));
+    throw Diverged(fmt::format(
+        "step {}: loss or gradient was not finite for {} steps in a row, more than "
+        "resilience.max_skipped_steps = {}{}",
+        progress_.step,
+        progress_.skipped_in_a_row,
+        p_.spec.resilience.max_skipped_steps,
+        result.overflowed && progress_.loss_scale
+            ? fmt::format("; the loss scale is {}, precision.loss_scale.floor: bf16 has the range "
+                          "that fp16 lacks",
+                          loss_scale())
+            : ""));
+}
+
+// Whether the step was lost to a scale that can still halve: no reason to give up.
+bool Trainer::follow_loss_scale(bool overflowed) {
+  if (!progress_.loss_scale) return false;
+  const LossScaleSpec& spec = p_.spec.precision.loss_scale;
+  const bool searches = overflowed && !is_at_floor(spec, *progress_.loss_scale);
+  progress_.loss_scale = next_loss_scale(spec, *progress_.loss_scale, overflowed);
+  return searches;
 }
 
 bool Trainer::evaluation_is_due(std::int64_t k) const {

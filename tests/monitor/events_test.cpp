@@ -13,7 +13,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<Event> one_of_each() {
   return {
-      {1.5, 2, StepReport{120, 3.4182, 0.91, 2.4e-4, 1048576, 18432.25, 412, 0.38, 31.2, 1, 0.125}},
+      {1.5, 2, StepReport{120, 3.4182, 0.91, 2.4e-4, 1048576, 18432.25, 412, 0.38, 31.2, 1, 0.125, 65536}},
       {1.5, 2, StepReport{}},
       {1.5, 2, RunStarted{"tiny", 4, 10, 200, "pp1 dp4 sp1 tp1", 123456789012, 2, "avx2"}},
       {1.5, 2, EvalReport{20, 2.25, 4096}},
@@ -61,7 +61,7 @@ TEST_CASE("events: golden lines", "[monitor]") {
       to_json_line(events[0]) ==
       R"({"time":1.5,"event":"step","incarnation":2,"step":120,"loss":3.4182,"grad_norm":0.91,"lr":0.00024,)"
       R"("tokens":1048576,"tok_s":18432.25,"step_ms":412.0,"mfu":0.38,"mem_gb":31.2,"skipped":1,)"
-      R"("data_wait_ms":0.125})");
+      R"("data_wait_ms":0.125,"loss_scale":65536.0})");
   CHECK(to_json_line(events[3]) ==
         R"({"time":1.5,"event":"eval","incarnation":2,"step":20,"loss":2.25,"tokens":4096})");
   CHECK(
@@ -78,7 +78,8 @@ TEST_CASE("events: a metrics row has the documented keys in order", "[monitor]")
   CHECK(
       to_metrics_line(report, 1.5, 2) ==
       R"({"step":120,"loss":3.4182,"grad_norm":0.91,"lr":0.00024,"tokens":1048576,"tok_s":18432.25,)"
-      R"("step_ms":412.0,"mfu":0.38,"mem_gb":31.2,"skipped":1,"incarnation":2,"time":1.5,"data_wait_ms":0.125})");
+      R"("step_ms":412.0,"mfu":0.38,"mem_gb":31.2,"skipped":1,"incarnation":2,"time":1.5,"data_wait_ms":0.125,)"
+      R"("loss_scale":null})");
 }
 
 TEST_CASE("events: absent and non-finite numbers are null and every key stays", "[monitor]") {
@@ -89,7 +90,7 @@ TEST_CASE("events: absent and non-finite numbers are null and every key stays", 
   CHECK(
       to_metrics_line(report, 1.5, 0) ==
       R"({"step":0,"loss":null,"grad_norm":null,"lr":null,"tokens":0,"tok_s":null,"step_ms":null,"mfu":null,)"
-      R"("mem_gb":null,"skipped":0,"incarnation":0,"time":1.5,"data_wait_ms":0.0})");
+      R"("mem_gb":null,"skipped":0,"incarnation":0,"time":1.5,"data_wait_ms":0.0,"loss_scale":null})");
   const auto back = event_from_json(to_json_line({1, 0, EvalReport{3, kNan, 0}}));
   REQUIRE(back);
   CHECK(std::isnan(std::get<EvalReport>(back->body).loss));

@@ -23,10 +23,11 @@ struct StepReport {
   std::int64_t tokens = 0;      // since step 0, global
   std::optional<double> tok_s;  // global
   std::optional<double> step_ms;
-  std::optional<double> mfu;     // of the model FLOPs; null until the peak is known
-  std::optional<double> mem_gb;  // peak resident (CPU) or allocated (CUDA) of rank 0
-  std::int64_t skipped = 0;      // steps skipped so far because a number was not finite
-  double data_wait_ms = 0;       // of rank 0; not in metrics.jsonl's fixed keys but appended to them
+  std::optional<double> mfu;           // of the model FLOPs; null until the peak is known
+  std::optional<double> mem_gb;        // peak resident (CPU) or allocated (CUDA) of rank 0
+  std::int64_t skipped = 0;            // steps skipped so far because a number was not finite
+  double data_wait_ms = 0;             // of rank 0; not in metrics.jsonl's fixed keys but appended to them
+  std::optional<double> loss_scale{};  // of an fp16 step; appended too
 };
 
 struct RunStarted {

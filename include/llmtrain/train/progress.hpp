@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+
+#include "llmtrain/optim/loss_scaler.hpp"
 
 // Where a run stands: the part of its state that is not a tensor. Saved in every checkpoint's manifest.
 namespace llmtrain {
@@ -11,7 +14,8 @@ struct Progress {
   std::int64_t tokens = 0;   // samples x sequence length
   std::int64_t skipped = 0;  // steps whose update was skipped because a number was not finite
   std::int64_t skipped_in_a_row = 0;
-  bool evaluation_owed = false;  // a stop came between this step and its evaluation
+  std::optional<LossScale> loss_scale;  // fp16 only
+  bool evaluation_owed = false;         // a stop came between this step and its evaluation
 };
 
 }  // namespace llmtrain

@@ -19,7 +19,8 @@ struct StepNumbers {
   StepSums sums;
   double grad_norm = 0;
   double lr = 0;
-  double data_waited_s = 0;  // total so far, of this rank
+  std::optional<double> loss_scale{};  // of this step; fp16 only
+  double data_waited_s = 0;            // total so far, of this rank
 };
 
 class StepReporter {

@@ -78,10 +78,11 @@ class Trainer {
     double grad_norm = 0;
     double lr = 0;
     bool skipped = false;
+    bool overflowed = false;              // skipped, and the gradient is to blame, not the loss
     std::vector<std::int64_t> samples{};  // ids of those that this rank computed, in order
   };
 
-  Trainer(TrainerParts parts, Progress progress) : p_(parts), progress_(progress) {}
+  Trainer(TrainerParts parts, Progress progress);
 
   // Runs until the planned number of steps, or until the agent asks for a stop; in both cases the last
   // step is committed on return. Throws CommError, Diverged, and what libtorch and storage throw.
@@ -101,9 +102,11 @@ class Trainer {
   void enter(std::int64_t k, const Action& action);
   void reduce_ready(SegmentIndex segment, bool last);
   double gradient_seed(std::int64_t micro_batch) const;
+  double loss_scale() const { return progress_.loss_scale ? progress_.loss_scale->value : 1; }
   void update(StepResult& result);
   bool misses_update() const;
   void account(const StepResult& result);
+  bool follow_loss_scale(bool overflowed);
   bool evaluation_is_due(std::int64_t k) const;
   void evaluate();
   void save(SaveKind kind);
