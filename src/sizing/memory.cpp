@@ -43,7 +43,7 @@ StaticMemory static_memory(const std::vector<ParamSpec>& table,
 }
 
 Traffic gradient_traffic(const std::vector<ParamSpec>& table,
-                         DType compute,
+                         NumberFormats formats,
                          int ranks,
                          std::int64_t scalar_calls,
                          std::int64_t scalar_bytes,
@@ -54,7 +54,7 @@ Traffic gradient_traffic(const std::vector<ParamSpec>& table,
   for (const FlatSegment& segment : flat_layout(table, place)) {
     if (segment.slots.empty()) continue;
     traffic.calls += bucket ? ceil_div(segment.elements, *bucket) : 1;
-    traffic.bytes += segment.elements * bytes_of_one(main_type(compute));
+    traffic.bytes += segment.elements * bytes_of_one(formats.reduce);
   }
   return traffic;
 }

@@ -78,29 +78,29 @@ Traffic weight_gathers(const std::vector<FlatSegment>& layout,
 }  // namespace
 
 ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
-                          DType compute,
+                          NumberFormats formats,
                           const StepShape& step,
                           ZeroPlace zero,
                           TensorPlace place) {
   if (zero.parts() == 1)
     return {.all_reduce =
-                gradient_traffic(table, compute, zero.size * zero.copies, 0, 0, place, step.bucket)};
+                gradient_traffic(table, formats, zero.size * zero.copies, 0, 0, place, step.bucket)};
   const std::vector<FlatSegment> layout = flat_layout(table, place, zero);
   Traffic reduced;
   for (const FlatSegment& segment : layout) {
     if (segment.slots.empty()) continue;
     reduced.calls += 1;
-    reduced.bytes += segment.elements * bytes_of_one(main_type(compute));
+    reduced.bytes += segment.elements * bytes_of_one(formats.reduce);
   }
   const Traffic own{.calls = reduced.calls, .bytes = reduced.bytes / zero.parts()};
   return {.copies = zero.copies > 1 ? own : Traffic{},
           .all_reduce = {.calls = 1, .bytes = 8},  // the norm
           .reduce_scatter = times(zero.shards_gradients() ? step.accumulation : 1, reduced),
-          .all_gather = weight_gathers(layout, compute, step, zero)};
+          .all_gather = weight_gathers(layout, formats.compute, step, zero)};
 }
 
 ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
-                          DType compute,
+                          NumberFormats formats,
                           std::int64_t accumulation,
                           ZeroPlace zero,
                           TensorPlace place) {
@@ -109,7 +109,7 @@ ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
     step.program.push_back({.kind = ActionKind::kForward});
     step.program.push_back({.kind = ActionKind::kBackward});
   }
-  return step_traffic(table, compute, step, zero, place);
+  return step_traffic(table, formats, step, zero, place);
 }
 
 Traffic start_traffic(const std::vector<ParamSpec>& table, DType compute, ZeroPlace zero, TensorPlace place) {

@@ -76,6 +76,36 @@ TEST_CASE("gradient reducer: gradients of all ranks are summed where they lie, s
   }
 }
 
+// Every rank's own sum is rounded once for the way, and the sum over ranks once.
+TEST_CASE("gradient reducer: gradients that travel in bf16 come back as their rounded sum", "[parallel]") {
+  const int stage = GENERATE(0, 1, 2);
+  const int sharers = GENERATE(4, 2);
+  spawn_ranks(4, [&](int rank, const auto& region) {
+    MeshCommsOptions options = dp_options(4, rank, region);
+    options.shard_size = stage > 0 ? sharers : 0;
+    MeshComms comms(options);
+    FlatParameters parameters({vector_of("a", 1000, 0), vector_of("b", 17, 1)},
+                              DType::kFp32,
+                              {},
+                              {.stage = stage,
+                               .rank = comms.shards().rank(),
+                               .size = comms.shards().size(),
+                               .copies = comms.shard_replicas().size()});
+    GradientReducer reducer(parameters, comms.shards(), comms.shard_replicas(), {.wire = DType::kBf16});
+    for (SegmentIndex segment : {1, 0}) {
+      reducer.prepare(segment);
+      at::Tensor grads = parameters.segment(segment).grads;  // [n]
+      grads.fill_(1.001);                                    // 1 in bf16
+      reducer.on_gradient_ready(segment);
+    }
+    reducer.finish();
+    for (SegmentIndex segment : {1, 0}) {
+      const at::Tensor& own = parameters.segment(segment).own_grads;  // [n / ranks]
+      require(at::equal(own, at::full(own.sizes(), 4.0, at::kFloat)), "sum of rounded gradients, in fp32");
+    }
+  });
+}
+
 TEST_CASE("gradient reducer: a segment that is forgotten or announced twice is a broken invariant",
           "[parallel]") {
   MeshComms comms(MeshCommsOptions{});

@@ -37,6 +37,11 @@ TEST_CASE("shard traffic: by hand for every stage", "[sizing]") {
   CHECK(step_traffic(table(), DType::kBf16, 3, place(3)) ==
         ShardTraffic{{}, norm, {9, 3 * kPadded * 4}, {7, (3 * (256 + 128) + 128) / 4 * 2}});
   CHECK(start_traffic(table(), DType::kBf16, place(3)) == Traffic{});
+  // Gradients may travel in another type than they are kept in; weights travel as they are.
+  CHECK(step_traffic(table(), {DType::kBf16, DType::kBf16}, 3, place(0)) ==
+        ShardTraffic{.all_reduce = {3, (160 + 96 + 32) * 2}});
+  CHECK(step_traffic(table(), {DType::kFp32, DType::kBf16}, 3, place(2)) ==
+        ShardTraffic{{}, norm, {9, 3 * kPadded * 2}, {3, kPadded / 4 * 4}});
   // Own sums go over the copies once.
   ZeroPlace hybrid = place(2);
   hybrid.copies = 2;

@@ -9,7 +9,11 @@ using namespace llmtrain::test;
 
 namespace {
 
-void check_totals(const ModelSpec& model, DType compute, const Layout& layout, const Outcome& outcome) {
+void check_totals(const ModelSpec& model,
+                  NumberFormats formats,
+                  const Layout& layout,
+                  const Outcome& outcome) {
+  const DType compute = formats.compute;
   const auto table = parameter_table(model, {.shard_sequence = layout.shard_sequence});
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     CAPTURE(rank);
@@ -22,7 +26,7 @@ void check_totals(const ModelSpec& model, DType compute, const Layout& layout, c
                          .copies = layout.dp / sharers};
     const std::string axis = hybrid ? "dp_shard" : "dp";
     CHECK(memory_of(outcome, rank) == static_memory(table, compute, OptimizerSpec{}, place, zero));
-    const ShardTraffic step = step_traffic(table, compute, layout.accumulation, zero, place);
+    const ShardTraffic step = step_traffic(table, formats, layout.accumulation, zero, place);
     const Traffic start = start_traffic(table, compute, zero, place);
     CHECK(total_of(outcome, rank, axis, "all_reduce") == times(kSteps, step.all_reduce));
     CHECK(total_of(outcome, rank, axis, "reduce_scatter") == times(kSteps, step.reduce_scatter));
@@ -52,4 +56,16 @@ TEST_CASE("zero: bytes sent and held are the closed forms of every stage", "[tra
         check_totals(model, compute, layout, train(layout, overrides));
       }
   }
+}
+
+TEST_CASE("zero: gradients that travel in bf16 are half the bytes", "[train][ranks]") {
+  const std::vector<std::string> overrides = {"precision={compute: fp32, reduce: bf16}"};
+  const ModelSpec model = resolved_model(overrides);
+  for (Layout layout :
+       {Layout{.dp = 4, .accumulation = 2}, Layout{.dp = 4, .accumulation = 2, .dp_shard = 2}})
+    for (const int stage : {0, 1, 2, 3}) {
+      layout.zero = stage;
+      CAPTURE(layout.dp_shard, stage);
+      check_totals(model, {DType::kFp32, DType::kBf16}, layout, train(layout, overrides));
+    }
 }

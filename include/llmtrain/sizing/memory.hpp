@@ -19,6 +19,16 @@ constexpr DType main_type(DType compute) {
   return compute == DType::kFp64 ? DType::kFp64 : DType::kFp32;
 }
 
+// Of weights and activations, and of gradients under way between ranks.
+struct NumberFormats {
+  NumberFormats(DType type)
+      : compute(type), reduce(main_type(type)) {}  // NOLINT: the first implies the second
+  NumberFormats(DType type, DType wire) : compute(type), reduce(wire) {}
+
+  DType compute;
+  DType reduce;
+};
+
 // Bytes; the fields of MemoryReport.
 struct StaticMemory {
   std::int64_t params = 0;     // weights in the compute type
@@ -49,7 +59,7 @@ struct Traffic {
 // owns parameters, once, whatever the accumulation, and `scalar_calls` small reductions of `scalar_bytes` in
 // all (loss, token count, ...). A bucket is the most elements of one call. Nothing for one rank.
 Traffic gradient_traffic(const std::vector<ParamSpec>& table,
-                         DType compute,
+                         NumberFormats formats,
                          int ranks,
                          std::int64_t scalar_calls,
                          std::int64_t scalar_bytes,

@@ -39,14 +39,14 @@ struct StepShape {
 // One step: gradients, the norm where its parts are spread, and weights. `table` is that of a rank's stage
 // (stage_table), or of the whole model.
 ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
-                          DType compute,
+                          NumberFormats formats,
                           const StepShape& step,
                           ZeroPlace zero,
                           TensorPlace place = {});
 
 // The same without a pipeline: `accumulation` times forward and backward through the whole model.
 ShardTraffic step_traffic(const std::vector<ParamSpec>& table,
-                          DType compute,
+                          NumberFormats formats,
                           std::int64_t accumulation,
                           ZeroPlace zero,
                           TensorPlace place = {});
