@@ -28,19 +28,24 @@ at::Tensor block(const at::Tensor& x,
                  const SequenceLayout& layout,
                  const RopeTables& rope,
                  const GradientContext& context,
-                 Recompute recompute,
-                 KvCache::Layer* cache) {
-  const bool keeps = recompute != Recompute::kSelective;
+                 const BlockPass& pass) {
   const auto normed_by = [&](const NormWeights& weights) {
     return [&weights, &context](const at::Tensor& rows) { return norm(rows, weights, context); };
   };
   const auto attend = [=, &w, &rope, &context](const at::Tensor& qkv) {
-    return attention_core(qkv, w, layout, rope, context, keeps, cache);
+    return attention_core(qkv, w, layout, rope, context, pass.keeps_all, pass.cache);
   };
-  const at::Tensor qkv = column_linear(
-      linear_input(x, normed_by(w.attention_norm), keeps), w.qkv, context);  // [b s, (n + 2k) d]
-  const at::Tensor middle = row_linear(linear_input(qkv, attend, keeps), w.out, context, x);      // [b s, h]
-  return mlp(linear_input(middle, normed_by(w.mlp_norm), keeps), w.mlp, context, middle, keeps);  // [b s, h]
+  const auto input = [&](const at::Tensor& argument, LinearInput::Function function) {
+    return linear_input(argument, std::move(function), pass.keeps_all);
+  };
+  const at::Tensor qkv =
+      column_linear(input(x, normed_by(w.attention_norm)), w.qkv, context);     // [b s, (n + 2k) d]
+  const at::Tensor middle = row_linear(input(qkv, attend), w.out, context, x);  // [b s, h]
+  return mlp(input(middle, normed_by(w.mlp_norm)),
+             w.mlp,
+             context,
+             middle,
+             {pass.keeps_all, pass.wants_values});  // [b s, h]
 }
 
 }  // namespace llmtrain

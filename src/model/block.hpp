@@ -44,16 +44,23 @@ struct SequenceLayout {
   }
 };
 
-// x [b s, h] -> [b s, h]. Under selective recompute the graph keeps what products with weights made, and
-// neither norms nor the results of attention and activation. With a cache layer, keys and values are added to
-// it behind what it has and attention runs over everything cached; no gradient then.
+struct BlockPass {
+  // The graph holds everything; else what products with weights made, and neither norms nor the results of
+  // attention and activation, which backward makes again.
+  bool keeps_all = true;
+  bool wants_values = true;  // of the output; else only the graph behind it
+  // Keys and values are added to it behind what it has, and attention runs over everything cached; no
+  // gradient then.
+  KvCache::Layer* cache = nullptr;
+};
+
+// x [b s, h] -> [b s, h]
 at::Tensor block(const at::Tensor& x,
                  const BlockWeights& w,
                  const SequenceLayout& layout,
                  const RopeTables& rope,
                  const GradientContext& context,
-                 Recompute recompute = Recompute::kNone,
-                 KvCache::Layer* cache = nullptr);
+                 const BlockPass& pass = {});
 
 // The part between the projections: qk-norm, rotation, attention. qkv [b s, (n + 2k) d] -> [b s, n d].
 // May compute in the memory of qkv unless the caller needs it again.

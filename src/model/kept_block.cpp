@@ -13,8 +13,9 @@ KeptBlock block_forward(const at::Tensor& x,
                         const GradientContext& context,
                         Recompute recompute) {
   const at::AutoGradMode graph(recompute != Recompute::kFull);
-  const at::Tensor input = leaf_of(x);                                                   // [b s, h]
-  return {.input = input, .output = block(input, w, layout, rope, context, recompute)};  // [b s, h]
+  const BlockPass pass{.keeps_all = recompute != Recompute::kSelective};
+  const at::Tensor input = leaf_of(x);                                              // [b s, h]
+  return {.input = input, .output = block(input, w, layout, rope, context, pass)};  // [b s, h]
 }
 
 at::Tensor block_backward(KeptBlock&& kept,
@@ -27,7 +28,8 @@ at::Tensor block_backward(KeptBlock&& kept,
   const KeptBlock own = std::move(kept);
   if (recompute != Recompute::kFull) return backward_through(own.output, d_output, own.input);
   const at::AutoGradMode graph(true);
-  return backward_through(block(own.input, w, layout, rope, context), d_output, own.input);  // [b s, h]
+  const at::Tensor again = block(own.input, w, layout, rope, context, {.wants_values = false});  // [b s, h]
+  return backward_through(again, d_output, own.input);                                           // [b s, h]
 }
 
 }  // namespace llmtrain

@@ -49,6 +49,24 @@ void multiply(const at::Tensor& x, const LinearWeights& w, at::Tensor& y, double
   }
 }
 
+at::Tensor row_sum(const at::Tensor& input,
+                   const LinearWeights& w,
+                   const TensorRegion& region,
+                   const at::Tensor& residual) {
+  expect_shape(input, {kAnyExtent, w.in}, "input of a linear layer");
+  at::Tensor y = residual.detach().clone();  // [t, out]
+  const bool biased_by_all = region.plant() == Plant::kRowBias;
+  if (!w.biases.empty() && !biased_by_all) add_bias(y, w, false);
+  if (region.is_alone()) {
+    multiply(input, w, y, 1.0);
+    return y;
+  }
+  at::Tensor partial = empty_host({input.size(0), w.out}, dtype_of(input.scalar_type()));  // [t, out]
+  multiply(input, w, partial, 0.0);
+  if (biased_by_all) add_bias(partial, w, false);
+  return y.add_(region.summed(partial));
+}
+
 }  // namespace
 
 LinearWeights linear_weights(const FlatParameters& params, const std::vector<std::string>& names) {
@@ -84,20 +102,10 @@ at::Tensor column_linear(const LinearInput& x, const LinearWeights& w, const Gra
 at::Tensor row_linear(const LinearInput& x,
                       const LinearWeights& w,
                       const GradientContext& context,
-                      const at::Tensor& residual) {
-  const at::Tensor input = x.values();  // [t, in]
-  expect_shape(input, {kAnyExtent, w.in}, "input of a linear layer");
-  at::Tensor y = residual.detach().clone();  // [t, out]
-  const bool biased_by_all = context.region.plant() == Plant::kRowBias;
-  if (!w.biases.empty() && !biased_by_all) add_bias(y, w, false);
-  if (context.region.is_alone()) {
-    multiply(input, w, y, 1.0);
-  } else {
-    at::Tensor partial = empty_host({input.size(0), w.out}, dtype_of(input.scalar_type()));  // [t, out]
-    multiply(input, w, partial, 0.0);
-    if (biased_by_all) add_bias(partial, w, false);
-    y.add_(context.region.summed(partial));
-  }
+                      const at::Tensor& residual,
+                      bool wants_values) {
+  at::Tensor y = wants_values ? row_sum(x.values(), w, context.region, residual)
+                              : empty_host(residual.sizes(), dtype_of(residual.scalar_type()));  // [t, out]
   if (wants_gradient({x.source(), residual})) {
     attach_backward(
         y, {x.source(), residual}, "RowLinear", [kept = x.detached(), &w, &context](const at::Tensor& dy) {

@@ -28,11 +28,13 @@ LinearWeights linear_weights(const FlatParameters& params, const std::vector<std
 // y [t, out] = x [t, in] W^T + bias. Backward returns dx and adds to main gradients.
 at::Tensor column_linear(const LinearInput& x, const LinearWeights& w, const GradientContext& context);
 
-// y [t, out] = residual [t, out] + bias + the sum over ranks of x [t, in] W^T; the bias counts once.
+// y [t, out] = residual [t, out] + bias + the sum over ranks of x [t, in] W^T; the bias counts once. Without
+// its values y is the end of a graph and nothing else.
 at::Tensor row_linear(const LinearInput& x,
                       const LinearWeights& w,
                       const GradientContext& context,
-                      const at::Tensor& residual);
+                      const at::Tensor& residual,
+                      bool wants_values = true);
 
 // dx [t, in] of y = x W^T, and nothing else.
 at::Tensor linear_input_gradient(const at::Tensor& dy, const LinearWeights& w);

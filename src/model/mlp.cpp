@@ -83,10 +83,11 @@ at::Tensor mlp(const LinearInput& x,
                const MlpWeights& w,
                const GradientContext& context,
                const at::Tensor& residual,
-               bool keeps_activation) {
+               const MlpPass& pass) {
   const at::Tensor up = column_linear(x, w.up, context);  // [t, u]
   const auto activate = [kind = w.kind](const at::Tensor& rows) { return activation(rows, kind); };
-  return row_linear(linear_input(up, activate, keeps_activation), w.down, context, residual);  // [t, h]
+  const LinearInput active = linear_input(up, activate, pass.keeps_activation);  // [t, f]
+  return row_linear(active, w.down, context, residual, pass.wants_values);       // [t, h]
 }
 
 }  // namespace llmtrain

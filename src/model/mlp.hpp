@@ -15,11 +15,16 @@ struct MlpWeights {
 
 MlpWeights mlp_weights(const FlatParameters& params, const ModelSpec& model, const std::string& prefix);
 
-// residual [t, h] + down(act(up(x [t, h]))). What act makes is kept for backward, or made again.
+struct MlpPass {
+  bool keeps_activation = true;  // for backward; else it is made again
+  bool wants_values = true;      // of the output; else only the graph behind it
+};
+
+// residual [t, h] + down(act(up(x [t, h])))
 at::Tensor mlp(const LinearInput& x,
                const MlpWeights& w,
                const GradientContext& context,
                const at::Tensor& residual,
-               bool keeps_activation);
+               const MlpPass& pass);
 
 }  // namespace llmtrain

@@ -176,7 +176,7 @@ struct ModelChunk::Impl {
     for (const auto& [segment, block_weights] : blocks) {
       acquire(segment, PassDirection::kForward);
       KvCache::Layer* const layer = cache ? &cache->layer(segment - 1) : nullptr;
-      x = block(x, block_weights, layout, rope, context, Recompute::kNone, layer);  // [b s, h]
+      x = block(x, block_weights, layout, rope, context, {.cache = layer});  // [b s, h]
     }
     if (!has_head()) return x;
     acquire(head_segment(), PassDirection::kForward);

@@ -44,7 +44,7 @@ SequenceTraffic of_blocks(const ModelSpec& model, const SequencePass& pass, bool
   if (pass.sp == 1) return traffic;
   const Widths w = widths(model, pass);
   const std::int64_t layers = model.num_layers;
-  const std::int64_t passes = layers * (backward ? 2 : 1);
+  const std::int64_t passes = layers + (backward ? layers + pass.recomputed : 0);
   switch (pass.method) {
     case SequenceMethod::kRing:
       traffic.send_recv = times(passes * (pass.sp - 1), w.block);

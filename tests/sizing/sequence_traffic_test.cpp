@@ -47,6 +47,18 @@ TEST_CASE("sequence traffic: ulysses, by hand, also with fewer key heads than ra
   CHECK(forward_traffic(model(), pass).all_to_all == Traffic{6, 3 * (8 + 8 + 8) * 4 * 10 * 8});
 }
 
+TEST_CASE("sequence traffic: blocks that are computed again, by hand", "[sizing]") {
+  const std::int64_t block = 2 * 2 * 4 * 10 * 2;
+  SequencePass pass{.compute = DType::kBf16, .sp = 4, .tokens = 10, .recomputed = 2};
+  CHECK(training_traffic(model(), pass).send_recv == Traffic{18 + 6 + 12, 24 * block + 12 * 2 * block});
+  CHECK(forward_traffic(model(), pass).send_recv == Traffic{9, 9 * block});
+  pass.method = SequenceMethod::kUlysses;
+  CHECK(training_traffic(model(), pass).all_to_all.calls == 12 + 2 * 2);
+  pass.method = SequenceMethod::kAllGather;
+  CHECK(training_traffic(model(), pass).all_gather.calls == 6 + 2);
+  CHECK(training_traffic(model(), pass).reduce_scatter.calls == 3);
+}
+
 TEST_CASE("sequence traffic: one rank sends nothing", "[sizing]") {
   CHECK(training_traffic(model(), {.method = SequenceMethod::kRing, .sp = 1, .tokens = 10}) ==
         SequenceTraffic{});

@@ -63,6 +63,15 @@ TEST_CASE("tensor traffic: a sharded sequence, by hand", "[sizing]") {
   CHECK(replica_traffic(table, DType::kFp32, 2).group == Traffic{1 + 7 + 6, 8 + (7 * 32 + 6 * 8) * 4});
 }
 
+TEST_CASE("tensor traffic: blocks that are computed again, by hand", "[sizing]") {
+  TensorPass pass{.tp = 4, .tokens = 12, .chunk_tokens = 12, .recomputed_in_full = 2};
+  CHECK(training_traffic(model(), pass).all_reduce == Traffic{14 + 2, 16 * 12 * 32 * 4});
+  pass.shard_sequence = true;
+  CHECK(training_traffic(model(), pass).reduce_scatter.calls == 14 + 2);
+  CHECK(training_traffic(model(), pass).all_gather.calls == 20 + 1 + 2 * 2);
+  CHECK(forward_traffic(model(), pass).reduce_scatter.calls == 7);
+}
+
 TEST_CASE("tensor traffic: gradients that replicas see parts of, by hand", "[sizing]") {
   const auto table = parameter_table(model());
   CHECK(replica_traffic(table, DType::kFp32, 1) == ReplicaTraffic{});

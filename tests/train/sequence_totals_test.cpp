@@ -18,7 +18,11 @@ SequenceMethod method_of(const std::string& word) {
   throw std::runtime_error("no method " + word);
 }
 
-void check_totals(const ModelSpec& model, DType compute, const Layout& layout, const Outcome& outcome) {
+void check_totals(const ModelSpec& model,
+                  DType compute,
+                  const Layout& layout,
+                  const Outcome& outcome,
+                  std::int64_t recomputed = 0) {
   const auto table = parameter_table(model);
   const std::int64_t passes = kSteps * layout.accumulation;
   const std::int64_t tokens = kTokensPerStep / (layout.dp * layout.accumulation * layout.sp);
@@ -26,7 +30,8 @@ void check_totals(const ModelSpec& model, DType compute, const Layout& layout, c
                           .compute = compute,
                           .sp = layout.sp,
                           .tp = layout.tp,
-                          .tokens = tokens};
+                          .tokens = tokens,
+                          .recomputed = recomputed};
   const SequenceTraffic sequence = training_traffic(model, pass);
   const TensorPass tensor_pass{.compute = compute, .tp = layout.tp, .tokens = tokens, .chunk_tokens = tokens};
   const Traffic crossings = training_traffic(model, tensor_pass).all_reduce;
@@ -65,6 +70,18 @@ TEST_CASE("sequence parallel: bytes sent are the closed forms", "[train][ranks]"
                                  Layout{.accumulation = 2, .tp = 2, .sp = 2, .method = "ulysses"}}) {
       CAPTURE(overrides, layout.dp, layout.tp, layout.sp, layout.method);
       check_totals(model, compute, layout, train(layout, overrides));
+    }
+  }
+}
+
+TEST_CASE("sequence parallel: attention that is computed again is sent again", "[train][ranks]") {
+  for (const char* mode : {"memory.recompute=selective", "memory.recompute=full"}) {
+    const std::vector<std::string> overrides = {"precision.compute=fp32", mode};
+    const ModelSpec model = resolved_model(overrides);
+    for (const char* method : {"ring", "allgather", "ulysses"}) {
+      const Layout layout{.accumulation = 2, .sp = 2, .method = method};
+      CAPTURE(mode, method);
+      check_totals(model, DType::kFp32, layout, train(layout, overrides), model.num_layers);
     }
   }
 }

@@ -10,7 +10,11 @@ using namespace llmtrain::test;
 
 namespace {
 
-void check_totals(const ModelSpec& model, DType compute, const Layout& layout, const Outcome& outcome) {
+void check_totals(const ModelSpec& model,
+                  DType compute,
+                  const Layout& layout,
+                  const Outcome& outcome,
+                  std::int64_t recomputed_in_full = 0) {
   const auto table = parameter_table(model, {.shard_sequence = layout.shard_sequence});
   const std::int64_t passes = kSteps * layout.accumulation;
   const std::int64_t tokens = kTokensPerStep / (layout.dp * layout.accumulation);
@@ -19,7 +23,8 @@ void check_totals(const ModelSpec& model, DType compute, const Layout& layout, c
                                                .tp = layout.tp,
                                                .shard_sequence = layout.shard_sequence,
                                                .tokens = tokens,
-                                               .chunk_tokens = tokens});
+                                               .chunk_tokens = tokens,
+                                               .recomputed_in_full = recomputed_in_full});
   const ReplicaTraffic step = replica_traffic(table, compute, layout.tp);
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     CAPTURE(rank);
@@ -50,6 +55,21 @@ TEST_CASE("tensor parallel: bytes sent and held are the closed forms", "[train][
                                  Layout{.accumulation = 4, .tp = 4, .shard_sequence = true}}) {
       CAPTURE(overrides, layout.tp);
       check_totals(model, compute, layout, train(layout, overrides));
+    }
+  }
+}
+
+TEST_CASE("tensor parallel: what is computed again is sent again", "[train][ranks]") {
+  const std::pair<std::string, std::int64_t> modes[] = {{"memory.recompute=selective", 0},
+                                                        {"memory.recompute=full", 2},
+                                                        {"memory={recompute: full, recompute_layers: 1}", 1}};
+  for (const auto& [mode, in_full] : modes) {
+    const std::vector<std::string> overrides = {"precision.compute=fp32", mode};
+    const ModelSpec model = resolved_model(overrides);
+    for (const bool shard : {false, true}) {
+      const Layout layout{.accumulation = 2, .tp = 2, .shard_sequence = shard};
+      CAPTURE(mode, shard);
+      check_totals(model, DType::kFp32, layout, train(layout, overrides), in_full);
     }
   }
 }

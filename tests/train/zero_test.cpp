@@ -141,6 +141,19 @@ TEST_CASE("zero: gradients that travel in bf16 differ by their rounding, on ever
   }
 }
 
+TEST_CASE("zero: blocks that are computed again change no bit, on every stage", "[train][ranks]") {
+  for (const int stage : kStages) {
+    const Layout layout{.dp = 2, .accumulation = 2, .tp = 2, .zero = stage};
+    const Outcome kept = train(layout, {"precision.compute=bf16"});
+    for (const char* mode : {"memory.recompute=selective", "memory.recompute=full"}) {
+      CAPTURE(stage, mode);
+      const Outcome again = train(layout, {"precision.compute=bf16", mode});
+      CHECK(largest_difference(kept.tensors, again.tensors, 1e-30) == 0);
+      CHECK(kept.steps.back().loss == again.steps.back().loss);
+    }
+  }
+}
+
 TEST_CASE("zero: the same job twice gives the same bits", "[train][ranks]") {
   for (const int stage : kStages)
     for (const char* compute : {"precision.compute=fp32", "precision.compute=bf16"}) {

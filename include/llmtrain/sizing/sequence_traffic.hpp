@@ -12,6 +12,7 @@
 // all in the compute type). Per block, of sp ranks with t own tokens: ring sends its block sp - 1 times
 // forward and again backward, and its gradients sp times, the last time home; allgather gives its part twice
 // and the gradients of everything once; ulysses changes queries, keys, values and the output over, and back.
+// Where a block is computed again in backward, its attention's forward traffic comes again.
 // It knows no time and no overlap.
 namespace llmtrain {
 
@@ -30,7 +31,8 @@ struct SequencePass {
   DType compute = DType::kFp32;
   int sp = 2;
   int tp = 1;
-  std::int64_t tokens = 0;  // of the micro-batch, on one rank
+  std::int64_t tokens = 0;      // of the micro-batch, on one rank
+  std::int64_t recomputed = 0;  // blocks, selectively or in full
 };
 
 // Forward and backward of one micro-batch.

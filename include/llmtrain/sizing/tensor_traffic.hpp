@@ -12,7 +12,9 @@
 // Activations cross the border of a block's two halves once forward and once backward, the embedding's border
 // forward and the head's backward; a token's loss takes three numbers. With a sharded sequence every crossing
 // is one gather and one scattered sum, and the input of a column-parallel layer is gathered again for its
-// weight gradient, so that it need not be kept. It knows no time and no overlap.
+// weight gradient, so that it need not be kept. A block that is computed again in full crosses its forward
+// borders again, all but the last; in other modes of recompute nothing crosses again. It knows no time and no
+// overlap.
 namespace llmtrain {
 
 struct TensorTraffic {
@@ -28,9 +30,10 @@ struct TensorPass {
   DType compute = DType::kFp32;
   int tp = 2;
   bool shard_sequence = false;
-  std::int64_t tokens = 0;        // of the micro-batch
-  std::int64_t chunk_tokens = 0;  // whose losses are taken at a time
-  bool has_embedding = true;      // of a pipeline stage; its layers are those of the model it is given with
+  std::int64_t tokens = 0;              // of the micro-batch
+  std::int64_t chunk_tokens = 0;        // whose losses are taken at a time
+  std::int64_t recomputed_in_full = 0;  // blocks
+  bool has_embedding = true;  // of a pipeline stage; its layers are those of the model it is given with
   bool has_head = true;
 };
 
