@@ -14,7 +14,7 @@ namespace llmtrain::cli {
 namespace {
 
 std::int64_t held(const RankCosts& costs) {
-  return costs.memory.params + costs.memory.grads + costs.memory.optimizer;
+  return costs.memory.params + costs.memory.grads + costs.memory.optimizer + costs.memory.host_optimizer;
 }
 
 // ---- JSON ----
@@ -67,6 +67,7 @@ YamlNode costs_node(const RankCosts& costs) {
   put(node, "params", number(costs.memory.params));
   put(node, "grads", number(costs.memory.grads));
   put(node, "optimizer", number(costs.memory.optimizer));
+  put(node, "host_optimizer", number(costs.memory.host_optimizer));
   put(node, "all_reduce_over_copies", traffic_node(costs.gradient.copies));
   put(node, "all_reduce", traffic_node(costs.gradient.all_reduce));
   put(node, "reduce_scatter", traffic_node(costs.gradient.reduce_scatter));
@@ -123,7 +124,7 @@ std::string zero_comment(const LayoutReport& report, const RankCosts& costs) {
   return comment + "\n";
 }
 
-std::string axes_comment(const LayoutReport& report, const RankCosts& costs) {
+std::string axes_comment(const RankCosts& costs) {
   const TensorTraffic& t = costs.tensor;
   const SequenceTraffic& s = costs.sequence;
   const std::pair<const char*, std::int64_t> axes[] = {
@@ -136,10 +137,7 @@ std::string axes_comment(const LayoutReport& report, const RankCosts& costs) {
   for (const auto& [axis, bytes] : axes)
     if (bytes > 0) words.push_back(fmt::format("{} {}", axis, text(bytes)));
   if (words.empty()) return {};
-  return fmt::format(
-      "# it gives over other axes: {}{}\n",
-      fmt::join(words, ", "),
-      report.spec.memory.recompute == Recompute::kNone ? "" : ", without what is computed again");
+  return fmt::format("# it gives over other axes: {}\n", fmt::join(words, ", "));
 }
 
 }  // namespace
@@ -185,11 +183,12 @@ std::string to_comments(const LayoutReport& report) {
   const RankCosts& costs = report.stages[static_cast<std::size_t>(report.largest)];
   std::string comment = pipelined ? pipeline_comment(report) : "";
   comment +=
-      fmt::format("# a rank{}, without activations: params {}, grads {}, optimizer {}\n",
+      fmt::format("# a rank{}, without activations: params {}, grads {}, optimizer {}{}\n",
                   pipelined ? fmt::format(" of stage {}, which holds most, has", report.largest) : " holds",
                   text(costs.memory.params),
                   text(costs.memory.grads),
-                  text(costs.memory.optimizer));
+                  text(costs.memory.optimizer + costs.memory.host_optimizer),
+                  costs.memory.host_optimizer > 0 ? " in host memory" : "");
   if (costs.gradient != ShardTraffic{})
     comment += fmt::format(
         "# a rank gives to its data-parallel group in a step: all_reduce {}, reduce_scatter {}, all_gather "
@@ -197,7 +196,7 @@ std::string to_comments(const LayoutReport& report) {
         text(costs.gradient.copies.bytes + costs.gradient.all_reduce.bytes),
         text(costs.gradient.reduce_scatter.bytes),
         text(costs.gradient.all_gather.bytes));
-  return comment + zero_comment(report, costs) + axes_comment(report, costs);
+  return comment + zero_comment(report, costs) + axes_comment(costs);
 }
 
 }  // namespace llmtrain::cli

@@ -94,6 +94,7 @@ LLMTRAIN_EVENT(MemoryReport,
                LLMTRAIN_FIELD(params),
                LLMTRAIN_FIELD(grads),
                LLMTRAIN_FIELD(optimizer),
+               LLMTRAIN_FIELD(host_optimizer),
                LLMTRAIN_FIELD(activations_peak));
 LLMTRAIN_EVENT(PhaseTotals,
                "phase_totals",

@@ -107,11 +107,12 @@ std::string line_of(const CommTotals& e) {
                      e.exposed_ms);
 }
 std::string line_of(const MemoryReport& e) {
-  return fmt::format("rank {} memory: parameters {}, gradients {}, optimizer {}, activations at most {}",
+  return fmt::format("rank {} memory: parameters {}, gradients {}, optimizer {}{}, activations at most {}",
                      e.rank,
                      short_bytes(e.params),
                      short_bytes(e.grads),
-                     short_bytes(e.optimizer),
+                     short_bytes(e.optimizer + e.host_optimizer),
+                     e.host_optimizer > 0 ? " in host memory" : "",
                      short_bytes(e.activations_peak));
 }
 std::string line_of(const PhaseTotals& e) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include "llmtrain/core/check.hpp"
@@ -44,9 +46,31 @@ void check_slice(const OptimizerSlice& slice, at::ScalarType master_type) {
   LLMTRAIN_CHECK(same_memory || rounded,
                  "slice `{}`: the weight is its master's memory, or bf16 or fp16 beside an fp32 master",
                  slice.name);
+  const auto is_copy_of = [](const at::Tensor& host, const at::Tensor& device) {
+    return device.is_contiguous() && device.sizes() == host.sizes() &&
+           device.scalar_type() == host.scalar_type();
+  };
+  LLMTRAIN_CHECK(slice.device_weight.defined() == slice.device_grad.defined() &&
+                     (!slice.device_weight.defined() || (is_copy_of(slice.weight, slice.device_weight) &&
+                                                         is_copy_of(slice.grad, slice.device_grad))),
+                 "slice `{}`: weight and gradient on the device are those on the host, in type and size",
+                 slice.name);
+}
+
+at::Tensor pinned_copy(const at::Tensor& device) {
+  at::Tensor host = at::empty(device.sizes(), device.options().device(at::kCPU).pinned_memory(true));  // [n]
+  return host.copy_(device);
 }
 
 }  // namespace
+
+OptimizerSlice on_host(OptimizerSlice slice) {
+  if (slice.weight.is_cpu()) return slice;
+  slice.device_weight = std::exchange(slice.weight, pinned_copy(slice.weight));
+  slice.device_grad = std::exchange(slice.grad, pinned_copy(slice.grad));
+  if (!slice.master.is_cpu()) slice.master = slice.weight;
+  return slice;
+}
 
 Optimizer::Optimizer(std::vector<OptimizerSlice> slices, const std::vector<std::string>& state_names)
     : slices_(std::move(slices)) {
@@ -72,9 +96,15 @@ Optimizer::Optimizer(std::vector<OptimizerSlice> slices, const std::vector<std::
   }
 }
 
+// Gradients are here before the update reads them; weights may still be on their way afterwards, in the order
+// of the device, and are there before gradients of the next step are.
 void Optimizer::step(double lr, double grad_scale) {
   ++count_;
+  for (const OptimizerSlice& slice : slices_)
+    if (slice.device_grad.defined()) slice.grad.copy_(slice.device_grad);
   update(lr, grad_scale);
+  for (const OptimizerSlice& slice : slices_)
+    if (slice.device_weight.defined()) slice.device_weight.copy_(slice.weight, true);
 }
 
 void Optimizer::set_count(std::int64_t count) {

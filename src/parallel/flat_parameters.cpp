@@ -37,8 +37,9 @@ at::Tensor part_of(const at::Tensor& buffer, const FlatRange& range) {
 
 }  // namespace
 
-FlatParameters::FlatParameters(std::vector<ParamSpec> table, DType compute, TensorPlace place, ZeroPlace zero)
-    : table_(std::move(table)), compute_(compute), place_(place), zero_(zero) {
+FlatParameters::FlatParameters(
+    std::vector<ParamSpec> table, DType compute, TensorPlace place, ZeroPlace zero, MemoryPool master_pool)
+    : table_(std::move(table)), compute_(compute), place_(place), zero_(zero), master_pool_(master_pool) {
   const std::vector<FlatSegment> layout = flat_layout(table_, place_, zero_);
   segments_.resize(layout.size());
   for (std::size_t i = 0; i < layout.size(); ++i) allocate(static_cast<SegmentIndex>(i), layout[i]);
@@ -121,7 +122,7 @@ void FlatParameters::allocate_weights(SegmentParameters& segment, const FlatSegm
   }
   segment.masters = segment.own_weights;  // [own]
   if (!has_separate_masters()) return;
-  const PoolScope scope(MemoryPool::kOptimizer);
+  const PoolScope scope(master_pool_);
   segment.masters = zeros_host({layout.own.size()}, main_type());  // [own]
 }
 

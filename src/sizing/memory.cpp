@@ -42,6 +42,10 @@ StaticMemory static_memory(const std::vector<ParamSpec>& table,
   return memory;
 }
 
+StaticMemory with_offloaded_optimizer(const StaticMemory& memory) {
+  return {.params = memory.params, .grads = memory.grads, .host_optimizer = memory.optimizer};
+}
+
 Traffic gradient_traffic(const std::vector<ParamSpec>& table,
                          NumberFormats formats,
                          int ranks,

@@ -108,7 +108,13 @@ std::vector<SegmentRange> chunks_of(const RankContext& context, const PipelinePl
   return chunks;
 }
 
-std::vector<OptimizerSlice> optimizer_slices(const FlatParameters& parameters) {
+// Where masters and moments are counted.
+MemoryPool optimizer_pool(const JobSpec& spec) {
+  return spec.memory.offload_optimizer == OptimizerOffload::kCpu ? MemoryPool::kHostOptimizer
+                                                                 : MemoryPool::kOptimizer;
+}
+
+std::vector<OptimizerSlice> optimizer_slices(const FlatParameters& parameters, bool offloads) {
   std::vector<OptimizerSlice> slices;
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s)
     for (const ParamSlice& slice : parameters.segment(s).slices)
@@ -119,13 +125,15 @@ std::vector<OptimizerSlice> optimizer_slices(const FlatParameters& parameters) {
                           .grad = slice.own_grad,
                           .decay = slice.spec->decay});
   return slices;
+  if (offloads)
+    for (OptimizerSlice& slice : slices) slice = on_host(std::move(slice));
 }
 
 // Moments count as optimizer memory, not as activations.
-std::unique_ptr<Optimizer> make_counted_optimizer(const OptimizerSpec& spec,
-                                                  const FlatParameters& parameters) {
-  const PoolScope scope(MemoryPool::kOptimizer);
-  return make_optimizer(spec, optimizer_slices(parameters));
+std::unique_ptr<Optimizer> make_counted_optimizer(const JobSpec& spec, const FlatParameters& parameters) {
+  const PoolScope scope(optimizer_pool(spec));
+  const bool offloads = spec.memory.offload_optimizer == OptimizerOffload::kCpu;
+  return make_optimizer(spec.optimizer, optimizer_slices(parameters, offloads));
 }
 
 // Ranks of an sp group read the same samples, and each computes its own tokens of them.
@@ -224,7 +232,8 @@ Rank::Parts::Parts(RankContext& rank_context)
       parameters(stage_table(table, chunks_of(context, plan)),
                  context.spec.precision.compute,
                  tensor_place(context),
-                 zero_place(context.spec, comms)),
+                 zero_place(context.spec, comms),
+                 optimizer_pool(context.spec)),
       weights(parameters, comms.shards()),
       reducer(parameters,
               comms.shards(),
@@ -239,13 +248,10 @@ Rank::Parts::Parts(RankContext& rank_context)
                hidden_shape(context)),
       replicas(parameters, comms.axis(Axis::kTensor), comms.tensor_replicas(), context.plant),
       tied(parameters, comms.embedding()),
-      norm(parameters,
-           comms.axis(Axis::kTensor),
-           comms.shards(),
-           comms.axis(Axis::kPipeline),
-           context.plant),
-      optimizer(make_counted_optimizer(context.spec.optimizer, parameters)),
-      checkpoints(context, table, parameters, *optimizer, comms, value_or_throw(tokenizer_copy(context.spec))),
+      norm(parameters, comms.axis(Axis::kTensor), comms.shards(), comms.axis(Axis::kPipeline), context.plant),
+      optimizer(make_counted_optimizer(context.spec, parameters)),
+      checkpoints(
+          context, table, parameters, *optimizer, comms, value_or_throw(tokenizer_copy(context.spec))),
       progress(load_or_initialize()),
       corpus(value_or_throw(open_corpus(corpus_config(context.spec)))),
       batches(value_or_throw(

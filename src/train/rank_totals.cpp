@@ -17,10 +17,13 @@ void report_totals(RankContext& context,
                                    .bytes = total.bytes,
                                    .exposed_ms = total.exposed_ms});
   const BufferBytes buffers = parameters.bytes();
+  const std::int64_t state = buffers.masters + optimizer.state_bytes();
+  const bool offloads = context.spec.memory.offload_optimizer == OptimizerOffload::kCpu;
   context.events.emit(MemoryReport{.rank = rank,
                                    .params = buffers.weights,
                                    .grads = buffers.grads,
-                                   .optimizer = buffers.masters + optimizer.state_bytes(),
+                                   .optimizer = offloads ? 0 : state,
+                                   .host_optimizer = offloads ? state : 0,
                                    .activations_peak = host_memory(MemoryPool::kActivations).peak_bytes});
   const BlackBox& box = *context.black_box;
   context.events.emit(PhaseTotals{.rank = rank,

@@ -25,7 +25,7 @@ std::vector<Event> one_of_each() {
       {1.5, 2, StopRequested{"SIGTERM"}},
       {1.5, 2, RunFinished{75, 20, "preempted"}},
       {1.5, 2, CommTotals{3, "dp", "all_reduce", 21, 1234567, 1.25}},
-      {1.5, 2, MemoryReport{3, 1, 2, 3, 4}},
+      {1.5, 2, MemoryReport{3, 1, 2, 3, 5, 4}},
       {1.5, 2, PhaseTotals{3, 0.5, 1, 2, 3, 4, 5, 6, 7}},
       {1.5, 2, Note{Severity::kWarning, 3, "line one\nline \xe2\x82\xac two\t\x01"}},
   };
@@ -70,7 +70,7 @@ TEST_CASE("events: golden lines", "[monitor]") {
       R"("bytes":1234567,"exposed_ms":1.25})");
   CHECK(to_json_line(events[12]) ==
         R"({"time":1.5,"event":"memory","incarnation":2,"rank":3,"params":1,"grads":2,"optimizer":3,)"
-        R"("activations_peak":4})");
+        R"("host_optimizer":5,"activations_peak":4})");
 }
 
 TEST_CASE("events: a metrics row has the documented keys in order", "[monitor]") {

@@ -172,6 +172,29 @@ TEST_CASE("optimizer: rounding of ties, signs, infinities and NaN", "[optim]") {
 }
 
 // A second set of tensors stands for the device.
+TEST_CASE("optimizer: with weights and gradients on a device, the host computes the same bits", "[optim]") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16, at::kHalf);
+  const OptimizerSlice direct = make_slice("a", 5000, type, true, 3);
+  OptimizerSlice staged = clone(direct);
+  staged.device_weight = staged.weight.clone();
+  staged.device_grad = direct.grad.clone();
+  staged.grad = at::zeros_like(direct.grad);
+  AdamW a({.weight_decay = 0.1}, {direct});
+  AdamW b({.weight_decay = 0.1}, {staged});
+  for (int k = 0; k < 3; ++k) {
+    direct.grad.mul_(0.5);
+    staged.device_grad.mul_(0.5);
+    a.step(0.01, 0.7);
+    b.step(0.01, 0.7);
+    CHECK(at::equal(direct.weight, staged.device_weight));
+  }
+  CHECK(at::equal(direct.master, staged.master));
+  CHECK(on_host(direct).weight.is_same(direct.weight));
+  OptimizerSlice bad = staged;
+  bad.device_weight = bad.device_weight.narrow(0, 0, 4999);
+  CHECK_THROWS_AS(make_optimizer({}, {bad}), CheckFailure);
+}
+
 TEST_CASE("optimizer: a zero gradient leaves only the decay, and only where it is asked for", "[optim]") {
   for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
     OptimizerSpec spec;

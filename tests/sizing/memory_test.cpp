@@ -37,6 +37,7 @@ TEST_CASE("memory: weights, gradients and optimizer state by hand", "[sizing]") 
   const auto adamw = optimizer(OptimizerKind::kAdamW);
   CHECK(static_memory(table(), DType::kFp32, adamw) == StaticMemory{192 * 4, 192 * 4, 2 * 160 * 4});
   CHECK(static_memory(table(), DType::kBf16, adamw) == StaticMemory{192 * 2, 192 * 4, 192 * 4 + 2 * 160 * 4});
+  CHECK(with_offloaded_optimizer({1, 2, 3, 0}) == StaticMemory{1, 2, 0, 3});
   CHECK(static_memory(table(), DType::kFp64, adamw) == StaticMemory{192 * 8, 192 * 8, 2 * 144 * 8});
   CHECK(static_memory(table(), DType::kFp32, optimizer(OptimizerKind::kSgd)).optimizer == 0);
   CHECK(static_memory(table(), DType::kFp32, optimizer(OptimizerKind::kSgd, 0.9)).optimizer == 160 * 4);

@@ -45,7 +45,10 @@ inline StaticMemory memory_of(const Outcome& outcome, int rank) {
   for (const Event& event : outcome.events)
     if (const auto* memory = std::get_if<MemoryReport>(&event.body))
       if (memory->rank == rank)
-        return {.params = memory->params, .grads = memory->grads, .optimizer = memory->optimizer};
+        return {.params = memory->params,
+                .grads = memory->grads,
+                .optimizer = memory->optimizer,
+                .host_optimizer = memory->host_optimizer};
   return {};
 }
 

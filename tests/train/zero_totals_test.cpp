@@ -69,3 +69,14 @@ TEST_CASE("zero: gradients that travel in bf16 are half the bytes", "[train][ran
       check_totals(model, {DType::kFp32, DType::kBf16}, layout, train(layout, overrides));
     }
 }
+
+TEST_CASE("zero: an offloaded optimizer changes no bit, and is counted on the host", "[train][ranks]") {
+  for (const int stage : {0, 2}) {
+    const Layout layout{.dp = 2, .zero = stage};
+    const Outcome kept = train(layout, {"precision.compute=bf16"});
+    const Outcome offloaded = train(layout, {"precision.compute=bf16", "memory.offload_optimizer=cpu"});
+    CHECK(largest_difference(kept.tensors, offloaded.tensors, 1e-30) == 0);
+    for (int rank = 0; rank < 2; ++rank)
+      CHECK(memory_of(offloaded, rank) == with_offloaded_optimizer(memory_of(kept, rank)));
+  }
+}

@@ -107,6 +107,7 @@ struct MemoryReport {
   std::int64_t params = 0;
   std::int64_t grads = 0;
   std::int64_t optimizer = 0;
+  std::int64_t host_optimizer = 0;  // where memory.offload_optimizer put it instead
   std::int64_t activations_peak = 0;
 };
 

@@ -25,7 +25,17 @@ struct OptimizerSlice {
   at::Tensor master;  // fp32 or fp64; the same memory as weight when the types agree
   at::Tensor grad;    // type of master; read, never written
   bool decay = false;  // takes weight decay
+
+  // Where the model computes on a device and the update takes place on the host: `weight` and `grad` are host
+  // copies of these, which step() brings in and hands back.
+  at::Tensor device_weight{};
+  at::Tensor device_grad{};
 };
+
+// The same slice with weight and gradient copied to host memory from which, and to which, a device can copy
+// without waiting for the pages, and the master with the weight when it is the same; the slice itself when it
+// is on the host already.
+OptimizerSlice on_host(OptimizerSlice slice);
 
 class Optimizer {
  public:
@@ -52,7 +62,7 @@ class Optimizer {
   // Throws when a slice breaks what OptimizerSlice says.
   Optimizer(std::vector<OptimizerSlice> slices, const std::vector<std::string>& state_names);
 
-  virtual void update(double lr, double grad_scale) = 0;  // count() includes this update
+  virtual void update(double lr, double grad_scale) = 0;  // count() includes this update; host memory only
 
   // Calls part(slice, begin, end) over all elements of all slices, on all threads, each element once.
   using Part = std::function<void(std::size_t slice, std::int64_t begin, std::int64_t end)>;

@@ -6,6 +6,7 @@
 
 #include "llmtrain/parallel/segment_lanes.hpp"
 #include "llmtrain/placement/flat_layout.hpp"
+#include "llmtrain/tensor/memory_pool.hpp"
 #include "llmtrain/tensor/tensor.hpp"
 
 // The model's storage on one rank: for every segment one flat buffer of weights, one of main gradients and
@@ -71,10 +72,14 @@ struct WeightView {
 
 class FlatParameters {
  public:
-  // The table must list segments in ascending order, as parameter_table does, and may leave some out, as
-  // stage_table does: these are empty. Gradients start at zero,
-  // weights at zero too: call initialize, or fill the masters (a checkpoint does) and call publish_all.
-  FlatParameters(std::vector<ParamSpec> table, DType compute, TensorPlace place = {}, ZeroPlace zero = {});
+  // Masters are counted in `master_pool`. The table must list segments in ascending order, as parameter_table
+  // does, and may leave some out, as stage_table does: these are empty. Gradients start at zero, weights at
+  // zero too: call initialize, or fill the masters (a checkpoint does) and call publish_all.
+  FlatParameters(std::vector<ParamSpec> table,
+                 DType compute,
+                 TensorPlace place = {},
+                 ZeroPlace zero = {},
+                 MemoryPool master_pool = MemoryPool::kOptimizer);
   FlatParameters(const FlatParameters&) = delete;
   FlatParameters& operator=(const FlatParameters&) = delete;
   FlatParameters(FlatParameters&&) = default;
@@ -129,6 +134,7 @@ class FlatParameters {
   DType compute_;
   TensorPlace place_;
   ZeroPlace zero_;
+  MemoryPool master_pool_;
   std::vector<SegmentParameters> segments_;
   SegmentLanes weight_lanes_;
   SegmentLanes gradient_lanes_;

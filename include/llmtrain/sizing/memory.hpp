@@ -31,9 +31,10 @@ struct NumberFormats {
 
 // Bytes; the fields of MemoryReport.
 struct StaticMemory {
-  std::int64_t params = 0;     // weights in the compute type
-  std::int64_t grads = 0;      // main gradients: fp32, or fp64 under fp64
-  std::int64_t optimizer = 0;  // master weights, when they are not the weights themselves, and moments
+  std::int64_t params = 0;          // weights in the compute type
+  std::int64_t grads = 0;           // main gradients: fp32, or fp64 under fp64
+  std::int64_t optimizer = 0;       // master weights, when they are not the weights themselves, and moments
+  std::int64_t host_optimizer = 0;  // the same, where it is offloaded to host memory
 
   friend bool operator==(const StaticMemory&, const StaticMemory&) = default;
 };
@@ -46,6 +47,9 @@ StaticMemory static_memory(const std::vector<ParamSpec>& table,
                            TensorPlace place = {},
                            ZeroPlace zero = {},
                            bool keeps_weights = false);
+
+// The optimizer's part of it in host memory.
+StaticMemory with_offloaded_optimizer(const StaticMemory& memory);
 
 // What one rank gives to the collectives of one kind.
 struct Traffic {

@@ -12,8 +12,8 @@
 // thread. Memory that does not pass through libtorch's allocator (BLAS scratch, code) is not seen.
 namespace llmtrain {
 
-enum class MemoryPool { kActivations, kParameters, kGradients, kOptimizer, kMeasurement };
-inline constexpr int kNumMemoryPools = 5;
+enum class MemoryPool { kActivations, kParameters, kGradients, kOptimizer, kHostOptimizer, kMeasurement };
+inline constexpr int kNumMemoryPools = 6;
 
 constexpr std::string_view to_string(MemoryPool pool) {
   switch (pool) {
@@ -21,6 +21,7 @@ constexpr std::string_view to_string(MemoryPool pool) {
     case MemoryPool::kParameters: return "params";
     case MemoryPool::kGradients: return "grads";
     case MemoryPool::kOptimizer: return "optimizer";
+    case MemoryPool::kHostOptimizer: return "host_optimizer";
     case MemoryPool::kMeasurement: return "measurement";
   }
   return "?";
