@@ -11,6 +11,10 @@ std::int64_t bytes_of_one(DType dtype) {
   return static_cast<std::int64_t>(bytes_of(dtype));
 }
 
+std::int64_t elements_of(const LanePlan& lanes) {
+  return std::accumulate(lanes.elements.begin(), lanes.elements.end(), std::int64_t{0});
+}
+
 int states_of(const OptimizerSpec& optimizer) {
   if (optimizer.name == OptimizerKind::kAdamW) return 2;
   return optimizer.momentum == 0 ? 0 : 1;
@@ -22,17 +26,15 @@ StaticMemory static_memory(const std::vector<ParamSpec>& table,
                            DType compute,
                            const OptimizerSpec& optimizer,
                            TensorPlace place,
-                           ZeroPlace zero,
-                           bool keeps_weights) {
+                           ZeroPlace zero) {
   const std::int64_t main_bytes = bytes_of_one(main_type(compute));
   const std::vector<FlatSegment> layout = flat_layout(table, place, zero);
-  const std::vector<std::int64_t> lanes = plan_lanes(layout).elements;
-  const std::int64_t lane_elements = std::accumulate(lanes.begin(), lanes.end(), std::int64_t{0});
   StaticMemory memory;
-  if (zero.shards_gradients()) memory.grads += lane_elements * main_bytes;
-  if (zero.shards_weights() && !keeps_weights) memory.params += lane_elements * bytes_of_one(compute);
+  if (zero.shards_gradients()) memory.grads += elements_of(plan_lanes(layout)) * main_bytes;
+  if (zero.shards_weights())
+    memory.params +=
+        elements_of(zero.keeps_weights ? own_lanes(layout) : plan_lanes(layout)) * bytes_of_one(compute);
   for (const FlatSegment& segment : layout) {
-    if (zero.shards_weights() && keeps_weights) memory.params += segment.elements * bytes_of_one(compute);
     memory.params += (zero.shards_weights() ? segment.own.size() : segment.elements) * bytes_of_one(compute);
     memory.grads += (zero.shards_gradients() ? segment.own.size() : segment.elements) * main_bytes;
     if (compute != main_type(compute)) memory.optimizer += segment.own.size() * main_bytes;

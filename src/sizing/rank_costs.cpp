@@ -11,7 +11,11 @@ ZeroPlace zero_place(const ParallelismSpec& p) {
   const int group = p.dp.value() * p.sp;
   const bool shards = group > 1 && p.dp_shard != 1;
   const int sharers = shards && p.zero_stage > 0 ? p.dp_shard.value_or(group) : group;
-  return {.stage = shards ? p.zero_stage : 0, .rank = 0, .size = sharers, .copies = group / sharers};
+  return {.stage = shards ? p.zero_stage : 0,
+          .rank = 0,
+          .size = sharers,
+          .copies = group / sharers,
+          .keeps_weights = !p.reshard_after_forward};
 }
 
 std::vector<SegmentRange> chunks_of(const StageMap& map, std::span<const SegmentRange> segments, int stage) {
@@ -72,14 +76,13 @@ SequenceTraffic sequence_step(const JobSpec& spec,
                               std::int64_t tokens,
                               std::int64_t n) {
   const ParallelismSpec& p = spec.parallelism;
-  const SequenceTraffic one = training_traffic(
-      part.model,
-      {.method = p.sp_method,
-       .compute = spec.precision.compute,
-       .sp = p.sp,
-       .tp = p.tp,
-       .tokens = tokens,
-       .recomputed = part.recomputed});
+  const SequenceTraffic one = training_traffic(part.model,
+                                               {.method = p.sp_method,
+                                                .compute = spec.precision.compute,
+                                                .sp = p.sp,
+                                                .tp = p.tp,
+                                                .tokens = tokens,
+                                                .recomputed = part.recomputed});
   return {.send_recv = times(n, one.send_recv),
           .all_gather = times(n, one.all_gather),
           .reduce_scatter = times(n, one.reduce_scatter),
@@ -104,23 +107,22 @@ RankCosts rank_costs(const JobSpec& spec,
   const StepShape step{.accumulation = schedule.num_micro_batches,
                        .program = schedule.program(stage),
                        .chunks = chunks,
-                       .keeps_weights = !p.reshard_after_forward,
                        .bucket = p.bucket_size};
-  const StaticMemory held =
-      static_memory(table, compute, spec.optimizer, place, zero, !p.reshard_after_forward);
-  RankCosts costs{
-      .layers = part.model.num_layers,
-      .memory = spec.memory.offload_optimizer == OptimizerOffload::kCpu ? with_offloaded_optimizer(held) : held,
-      .kept = in_flight(schedule)[static_cast<std::size_t>(stage)],
-      .gradient = step_traffic(table, {compute, *spec.precision.reduce}, step, zero, place),
-      .tensor = tensor_step(spec, part, tokens, schedule.num_micro_batches),
-      .sequence = sequence_step(spec, part, tokens, schedule.num_micro_batches),
-      .pipeline = pipeline_traffic(schedule,
-                                   stage,
-                                   {.compute = compute,
-                                    .tokens = tokens / (p.tp_shard_sequence ? p.tp : 1),
-                                    .width = spec.model.hidden_size}),
-      .tied = {}};
+  const StaticMemory held = static_memory(table, compute, spec.optimizer, place, zero);
+  RankCosts costs{.layers = part.model.num_layers,
+                  .memory = spec.memory.offload_optimizer == OptimizerOffload::kCpu
+                                ? with_offloaded_optimizer(held)
+                                : held,
+                  .kept = in_flight(schedule)[static_cast<std::size_t>(stage)],
+                  .gradient = step_traffic(table, {compute, *spec.precision.reduce}, step, zero, place),
+                  .tensor = tensor_step(spec, part, tokens, schedule.num_micro_batches),
+                  .sequence = sequence_step(spec, part, tokens, schedule.num_micro_batches),
+                  .pipeline = pipeline_traffic(schedule,
+                                               stage,
+                                               {.compute = compute,
+                                                .tokens = tokens / (p.tp_shard_sequence ? p.tp : 1),
+                                                .width = spec.model.hidden_size}),
+                  .tied = {}};
   if (is_tied_over_stages(spec.model, schedule.map) && (part.has_embedding || part.has_head))
     costs.tied = tied_traffic(flat_layout(table, place, zero), compute);
   return costs;

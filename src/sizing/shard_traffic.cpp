@@ -68,7 +68,7 @@ Traffic weight_gathers(const std::vector<FlatSegment>& layout,
                        DType compute,
                        const StepShape& step,
                        ZeroPlace zero) {
-  if (!zero.shards_weights() || step.keeps_weights) return one_gather(layout, compute);
+  if (!zero.shards_weights() || zero.keeps_weights) return one_gather(layout, compute);
   LaneGathers gathers(layout, compute);
   for (const Action& action : step.program)
     gathers.run(action, step.chunks[static_cast<std::size_t>(action.chunk)]);

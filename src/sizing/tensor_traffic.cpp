@@ -52,8 +52,7 @@ TensorTraffic& TensorTraffic::operator+=(const TensorTraffic& other) {
 TensorTraffic training_traffic(const ModelSpec& model, const TensorPass& pass) {
   const std::int64_t ends = (pass.has_embedding ? 1 : 0) + (pass.has_head ? 1 : 0);
   const std::int64_t again = pass.recomputed_in_full;
-  return crossings(
-      model, pass, 4 * model.num_layers + ends + again, 6 * model.num_layers + ends + 2 * again);
+  return crossings(model, pass, 4 * model.num_layers + ends + again, 6 * model.num_layers + ends + 2 * again);
 }
 
 TensorTraffic forward_traffic(const ModelSpec& model, const TensorPass& pass) {

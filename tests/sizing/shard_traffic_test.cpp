@@ -98,10 +98,10 @@ TEST_CASE("shard traffic: a pipeline stage gathers its own segments, as often as
   CHECK(traffic(3).reduce_scatter == Traffic{6, 6 * 128 * 4});
   CHECK(traffic(1).all_gather == Traffic{3, 3 * 32 * 4});
   CHECK(traffic(1).reduce_scatter == Traffic{3, 3 * 128 * 4});
-  step.keeps_weights = true;
-  CHECK(traffic(3).all_gather == Traffic{3, 3 * 32 * 4});
+  ZeroPlace keeps = place(3);
+  keeps.keeps_weights = true;
+  CHECK(step_traffic(specs, DType::kFp32, step, keeps).all_gather == Traffic{3, 3 * 32 * 4});
   // Its chunks, the other way round: 4 and 5 to 6.
-  step.keeps_weights = false;
   step.chunks = {{4, 5}, {5, 7}};
   step.program = {{ActionKind::kForward, 0, 0}, {ActionKind::kForward, 1, 0}};
   CHECK(traffic(3).all_gather.calls == 3);
@@ -129,8 +129,8 @@ TEST_CASE("memory: sharded masters and moments by hand", "[sizing]") {
   const ZeroPlace gradients{.stage = 2, .rank = 1, .size = 4};
   CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, gradients).grads == (128 + 256 + 128) * 4);
   // Kept until the end of the step, all three are whole.
-  CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, {.stage = 3, .rank = 1, .size = 4}, true)
-            .params == (128 + 256 + 128 + 128) * 2);
+  const ZeroPlace keeps{.stage = 3, .rank = 1, .size = 4, .keeps_weights = true};
+  CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, keeps).params == (128 + 512) * 2);
   const ZeroPlace weights{.stage = 3, .rank = 1, .size = 4};
   CHECK(static_memory(table(), DType::kBf16, OptimizerSpec{}, {}, weights).params == (128 + 256 + 128) * 2);
 }

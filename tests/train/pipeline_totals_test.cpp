@@ -60,6 +60,17 @@ TEST_CASE("pipeline: bytes sent and held are the closed forms of every schedule"
     }
 }
 
+TEST_CASE("pipeline: bytes sent and held by what a job trades", "[train][ranks]") {
+  const Layout zero3{.dp = 2, .accumulation = 4, .zero = 3, .pp = 2, .schedule = "gpipe"};
+  const Layout plain{.dp = 2, .accumulation = 4, .pp = 2};
+  const Layout tensor{.accumulation = 4, .tp = 2, .shard_sequence = true, .pp = 2, .schedule = "interleaved"};
+  check_totals(zero3, {"model.num_layers=6", "parallelism.reshard_after_forward=false"});
+  check_totals(plain, {"model.num_layers=6", "parallelism.bucket_size=1000"});
+  check_totals(
+      plain, {"model.num_layers=6", "precision={compute: bf16, reduce: bf16}", "parallelism.overlap=false"});
+  check_totals(tensor, {"model.num_layers=8", "memory={recompute: full, recompute_layers: 1}"});
+}
+
 TEST_CASE("pipeline: bytes sent and held with tied embeddings, tensor and sequence parallelism",
           "[train][ranks]") {
   for (const char* compute : {"precision.compute=fp64", "precision.compute=bf16"}) {

@@ -39,14 +39,12 @@ struct StaticMemory {
   friend bool operator==(const StaticMemory&, const StaticMemory&) = default;
 };
 
-// `table` is that of a rank's stage (stage_table), or of the whole model. Under stage 3, `keeps_weights` says
-// that what was gathered stays until the end of the step.
+// `table` is that of a rank's stage (stage_table), or of the whole model.
 StaticMemory static_memory(const std::vector<ParamSpec>& table,
                            DType compute,
                            const OptimizerSpec& optimizer,
                            TensorPlace place = {},
-                           ZeroPlace zero = {},
-                           bool keeps_weights = false);
+                           ZeroPlace zero = {});
 
 // The optimizer's part of it in host memory.
 StaticMemory with_offloaded_optimizer(const StaticMemory& memory);

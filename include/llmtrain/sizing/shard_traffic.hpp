@@ -32,7 +32,6 @@ struct StepShape {
   std::int64_t accumulation = 1;         // micro-batches
   std::vector<Action> program{};         // of its pipeline stage
   std::vector<SegmentRange> chunks{};    // of the stage, in the order of the model
-  bool keeps_weights = false;            // what was gathered once stays until the end of the step
   std::optional<std::int64_t> bucket{};  // elements of one all_reduce; absent: a whole segment
 };
 
