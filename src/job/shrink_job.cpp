@@ -130,11 +130,12 @@ void shrink_stages(JobSpec& spec, const MeshShape& after) {
   spec.model.num_layers = std::accumulate(p.stage_layers->begin(), p.stage_layers->end(), std::int64_t{0});
 }
 
-// All layers or some of them are still all or some.
-void shrink_recompute(MemorySpec& memory, std::int64_t layers_before, std::int64_t layers) {
+// Of each virtual stage all layers are computed again, or the first; they still are.
+void shrink_recompute(MemorySpec& memory, const Layers& before, const Layers& after) {
   if (!memory.recompute_layers) return;
-  const bool all = *memory.recompute_layers >= layers_before;
-  memory.recompute_layers = all ? layers : std::min(*memory.recompute_layers, layers - 1);
+  const std::int64_t most = *std::max_element(after.begin(), after.end());
+  const bool all = *memory.recompute_layers >= *std::max_element(before.begin(), before.end());
+  memory.recompute_layers = all ? most : std::min(*memory.recompute_layers, most - 1);
 }
 
 // A multiple of the stages stays one, what is no multiple stays none, and fewer stay fewer.
@@ -246,7 +247,8 @@ Result<JobSpec> shrink_job(const JobSpec& spec, int max_ranks) {
   small.data.seq_length = shrunk_sequence(spec.data.seq_length, plan.mesh, mesh);
   LLMTRAIN_TRY(can_shrink_schedule(spec.parallelism, mesh));
   shrink_stages(small, mesh);
-  shrink_recompute(small.memory, spec.model.num_layers, small.model.num_layers);
+  shrink_recompute(
+      small.memory, spec.parallelism.stage_layers.value(), small.parallelism.stage_layers.value());
   shrink_batch(small, plan.mesh, mesh);
   shrink_shards(small.parallelism, plan.mesh, mesh);
   set_layout(small, mesh);

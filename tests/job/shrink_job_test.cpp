@@ -148,6 +148,17 @@ TEST_CASE("shrink: all layers or some of them are still computed again", "[job]"
   CHECK(again("31") == 1);
   CHECK(again("0") == 0);
   CHECK_FALSE(again("auto"));
+  // Of each of 16 virtual stages with two layers.
+  const auto on_stages = [](const char* layers) {
+    return shrunk(load(kLlama8b,
+                       {"parallelism={tp: 1, dp: 1, tp_shard_sequence: false, pp: 8, schedule: interleaved}",
+                        "model.vocab_size=64",
+                        std::string("memory={recompute: full, recompute_layers: ") + layers + "}"}),
+                  8)
+        .memory.recompute_layers;
+  };
+  CHECK(on_stages("2") == 2);
+  CHECK(on_stages("1") == 1);
 }
 
 TEST_CASE("shrink: the text of a schedule stays, and with it the micro-batches", "[job]") {
