@@ -202,8 +202,8 @@ void Trainer::account(const StepResult& result) {
         progress_.skipped_in_a_row,
         p_.spec.resilience.max_skipped_steps,
         result.overflowed && progress_.loss_scale
-            ? fmt::format("; the loss scale is {}, precision.loss_scale.floor: bf16 has the range "
-                          "that fp16 lacks",
+            ? fmt::format("; the loss scale is at precision.loss_scale.floor = {}: allow a lower one, "
+                          "or use precision.compute = bf16, which has the range of fp32",
                           loss_scale())
             : ""));
 }
