@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/job/plants.hpp"
@@ -36,17 +37,6 @@ int ranks_for_this_host() {
   return static_cast<int>(std::clamp<std::int64_t>(free / kRankBytes, 1, kProofRanks));
 }
 
-// A bug that has no room in the job would prove nothing by not being found.
-Status check_plant(const std::string& name, const JobSpec& spec) {
-  if (name.empty()) return ok_status();
-  LLMTRAIN_ASSIGN(entry, find_plant(name));
-  const std::string_view objection = entry.objection(spec);
-  if (objection.empty()) return ok_status();
-  return Error{ErrorCode::kUsage,
-               fmt::format("--plant {}: cannot act on this job: {}", name, objection),
-               "plant it in a job that has what it breaks"};
-}
-
 int list_plants(bool json) {
   YamlNode list = list_node();
   for (const PlantEntry& entry : plants()) {
@@ -60,9 +50,24 @@ int list_plants(bool json) {
   return to_int(ExitCode::kDone);
 }
 
+// A bug that has no room in the job would prove nothing by not being found: the copy gets what it lacks.
+Result<LoadedJob> job_with_room(JobSource source, const std::string& plant) {
+  LLMTRAIN_ASSIGN(job, load_job(source));
+  if (plant.empty()) return job;
+  LLMTRAIN_ASSIGN(entry, find_plant(plant));
+  const std::vector<std::string> room = entry.room(job.spec);
+  if (room.empty()) return job;
+  fmt::print(stderr,
+             "llmtrain prove: the job has no room for {}; its copy has, with --set {}\n",
+             plant,
+             fmt::join(room, " --set "));
+  source.procs_per_node.reset();
+  source.overrides.insert(source.overrides.end(), room.begin(), room.end());
+  return load_job(source);
+}
+
 Result<ProveRequest> request_for(const ProveOptions& options, const LoadedJob& job) {
   LLMTRAIN_ASSIGN(small, shrink_job(job.spec, ranks_for_this_host()));
-  LLMTRAIN_TRY(check_plant(options.plant, small));
   return ProveRequest{.spec_yaml = to_yaml(to_tree(small)),
                       .original_yaml = job.resolved_yaml,
                       .plant = options.plant,
@@ -76,7 +81,7 @@ int run_prove(const ProveOptions& options) {
                         {ErrorCode::kUsage, "no JOB given", "`llmtrain prove --help` has an example"});
   JobSource source = job_source(options.job, MissingData::kWarn);
   source.cuda_available = true;  // a job for devices that are elsewhere is proved on the CPUs here
-  const auto job = load_job(source);
+  const auto job = job_with_room(source, options.plant);
   if (!job) return report_error("prove", job.error());
   print_diagnostics(job->warnings);
   const auto request = request_for(options, *job);

@@ -262,6 +262,7 @@ JobSpec one_rank_job(JobSpec spec) {
   spec.parallelism.dp = 1;
   spec.parallelism.virtual_stages = 1;
   spec.parallelism.stage_layers = Layers{spec.model.num_layers};
+  spec.memory = MemorySpec();
   spec.launch.procs_per_node = 1;
   spec.batch.gradient_accumulation_steps =
       exact_div(spec.batch.global_batch_size.value(), spec.batch.micro_batch_size);

@@ -121,7 +121,9 @@ double cross_entropy(const at::Tensor& logits,
     return vocabulary.own_row(label);
   });
   const at::Tensor parts = region.gathered(own_parts(logits, own_labels));  // [ranks, c, 3]
-  const std::vector<TokenSums> sums = merge(parts, tokens, region.size());
+  std::vector<TokenSums> sums = merge(parts, tokens, region.size());
+  if (region.plant() == Plant::kPaddingRow)
+    for (TokenSums& sum : sums) sum.exponentials += std::exp(-sum.largest);
   if (grad.defined()) write_gradient(logits, labels, own_labels, sums, grad, seed);
   std::vector<double> losses;
   for (std::size_t i = 0; i < sums.size(); ++i)

@@ -63,7 +63,7 @@ struct ModelChunk::Impl {
                                             : default_chunk(spec, compute, parameters.place().size)),
         max_positions(options.max_positions),
         context{.region = TensorRegion(options.tensor_group, options.shard_sequence, options.plant),
-                .sequence = SequenceGroup(options.sequence_group, options.sp_method),
+                .sequence = SequenceGroup(options.sequence_group, options.sp_method, options.plant),
                 .runner = {}},
         weights(options.weights),
         gradients(options.gradients),

@@ -10,7 +10,7 @@ SequenceCut SequenceGroup::cut(std::int64_t own_length) const {
   if (is_alone()) return {.length = own_length};
   return {.length = own_length * group_->size(),
           .ranks = group_->size(),
-          .rank = group_->rank(),
+          .rank = plant_ == Plant::kRopeOffset ? 0 : group_->rank(),
           .balanced = is_balanced(method_)};
 }
 

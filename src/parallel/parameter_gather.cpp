@@ -4,8 +4,11 @@
 
 namespace llmtrain {
 
-ParameterGather::ParameterGather(FlatParameters& parameters, Communicator& group)
-    : parameters_(parameters), group_(group), pending_(static_cast<std::size_t>(parameters.num_segments())) {
+ParameterGather::ParameterGather(FlatParameters& parameters, Communicator& group, Plant plant)
+    : parameters_(parameters),
+      group_(group),
+      plant_(plant),
+      pending_(static_cast<std::size_t>(parameters.num_segments())) {
   const ZeroPlace zero = parameters.zero();
   LLMTRAIN_CHECK(zero.parts() == 1 || (zero.size == group.size() && zero.rank == group.rank()),
                  "parameters sharded for rank {} of {} in a group where it is rank {} of {}",
@@ -16,6 +19,8 @@ ParameterGather::ParameterGather(FlatParameters& parameters, Communicator& group
 }
 
 void ParameterGather::on_update() {
+  // After initialisation and one update.
+  if (plant_ == Plant::kStaleGather && changes_++ == 2) return;
   const ZeroPlace zero = parameters_.zero();
   const int segments = parameters_.num_segments();
   for (SegmentIndex s = 0; s < segments; ++s) {

@@ -25,11 +25,13 @@ GradientNorm::GradientNorm(const FlatParameters& parameters,
     for (const ParamSlice& slice : segment.slices)
       if (is_counted(slice)) counted_.push_back(slice.own_grad);
   }
-  if (plant == Plant::kTiedTwice) counted_.push_back(parameters.slice("lm_head.weight").own_grad);
+  if (plant == Plant::kTiedTwice)
+    for (const ParamSpec& param : parameters.table())
+      if (!param.tied_with.empty()) counted_.push_back(parameters.slice(param.name).own_grad);
   if (plant == Plant::kNormLocal) return;
   if (parameters.zero().parts() > 1) groups_.push_back(&shards);
   if (tensor.size() > 1) groups_.push_back(&tensor);
-  if (pipeline.size() > 1) groups_.push_back(&pipeline);
+  if (pipeline.size() > 1 && plant != Plant::kNormStages) groups_.push_back(&pipeline);
 }
 
 double GradientNorm::sum_of_squares() const {

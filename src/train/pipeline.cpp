@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include <ATen/ops/zeros_like.h>
+
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/core/division.hpp"
 #include "llmtrain/tensor/tensor.hpp"
@@ -35,12 +37,14 @@ Pipeline::Pipeline(Schedule schedule,
                    int stage,
                    std::vector<ModelChunk> chunks,
                    const PipelineGroups& groups,
-                   const HiddenShape& hidden)
+                   const HiddenShape& hidden,
+                   Plant plant)
     : schedule_(std::move(schedule)),
       stage_(stage),
       chunks_(std::move(chunks)),
       groups_(groups),
-      hidden_(hidden) {
+      hidden_(hidden),
+      plant_(plant) {
   LLMTRAIN_CHECK(static_cast<int>(chunks_.size()) == schedule_.map.num_chunks(),
                  "{} chunks on stage {} where the schedule has {}",
                  chunks_.size(),
@@ -142,10 +146,12 @@ at::Tensor Pipeline::take_input(const Action& action) {
   return input;
 }
 
-void Pipeline::hand_on(const Action& action, const at::Tensor& output) {
+void Pipeline::hand_on(const Action& action, at::Tensor output) {
   const std::optional<Site> destination = destination_of(schedule_.map, stage_, action);
   if (!destination) return;
   const Payload payload = payload_of(action.kind);
+  if (plant_ == Plant::kStageGradient && payload == Payload::kGradient && action.micro_batch == 0)
+    output = at::zeros_like(output);  // [b s, h]
   if (destination->stage == stage_)
     handed(payload).emplace(std::pair(destination->chunk, action.micro_batch), output);
   else

@@ -159,6 +159,7 @@ double Trainer::gradient_seed(std::int64_t micro_batch) const {
   if (p_.plant == Plant::kLastMicroBatch && micro_batch + 1 == p_.plan.accumulation) return 0;
   const Communicator& data = p_.comms.axis(Axis::kData);
   if (p_.plant == Plant::kLossScale && data.rank() + 1 == data.size()) return seed * data.size();
+  if (p_.plant == Plant::kSequenceLossScale) return seed * p_.comms.axis(Axis::kSequence).size();
   return seed;
 }
 

@@ -43,6 +43,11 @@ class Prove(E2eTest):
         self.assert_equal_to_one_rank(self.certificate(TP2_DP2, *GPT2), 4)
         self.assert_equal_to_one_rank(self.certificate(TP2_DP2, *QWEN3), 8)
 
+    def test_sharded_state_and_sequences(self):
+        for config in ("cpu_zero3", "cpu_hsdp", "cpu_sp2_tp2_ring"):
+            with self.subTest(config):
+                self.assert_equal_to_one_rank(self.certificate(ROOT / f"configs/{config}.yaml"), 4)
+
     def test_a_large_job_for_gpus(self):
         found = self.certificate(LLAMA_8B)
         self.assert_equal_to_one_rank(found, 8)

@@ -19,13 +19,20 @@ FOUND = {
     "norm-gradients": (("parallelism.tp_shard_sequence=true",), 1, "grad", FIRST + "input_layernorm.weight", 0),
     "norm-replicas": ((), 1, "grad_norm", "grad_norm", 0),
     "norm-local": ((), 1, "grad_norm", "grad_norm", 0),
+    "norm-stages": (("parallelism.pp=2",), 1, "grad_norm", "grad_norm", 0),
     "tied-twice": (("model.tie_embeddings=true",), 1, "grad_norm", "grad_norm", 0),
+    "tied-stages": (("parallelism.pp=2", "model.tie_embeddings=true"), 1, "grad", EMBEDDING, 0),
+    "stage-gradient": (("parallelism.pp=2",), 1, "grad", EMBEDDING, 0),
+    "padding-row": ((), 1, "grad", EMBEDDING, 0),
     "last-micro-batch": ((), 1, "grad", EMBEDDING, 0),
     "loss-scale": ((), 1, "grad", EMBEDDING, 0),
+    "sequence-loss-scale": (("parallelism.sp=2",), 1, "grad", EMBEDDING, 0),
     "loss-count": ((), 1, "loss", "loss", 0),
     "rope-base": ((), 1, "grad", EMBEDDING, 0),
+    "rope-offset": (("parallelism.sp=2",), 1, "grad", EMBEDDING, 0),
     "wrong-sample": ((), 1, "sample_order", "sample_order", 2),  # the first rank of the second dp half
     "stale-weights": ((), 2, "weight", EMBEDDING, 3),
+    "stale-gather": (("parallelism.zero_stage=1",), 2, "weight", EMBEDDING, 0),
     "other-init": ((), 1, "grad", EMBEDDING, 0),
 }
 
@@ -58,13 +65,21 @@ class Plants(E2eTest):
         self.assertIn("planted bug    stale-weights", text)
         self.assertIn(f"first divergence: step 2, rank 3, weight of {EMBEDDING}", text)
 
-    def test_one_that_cannot_act_says_why(self):
-        for plant, reason in (("kv-gradients", "num_kv_heads"), ("row-bias", "parallelism.tp is 1"),
-                              ("tied-twice", "tie_embeddings"), ("position-rows", "parallelism.tp is 1")):
+    def test_a_job_without_room_gets_what_the_bug_needs_and_says_so(self):
+        for plant, room in (("kv-gradients", "model.num_kv_heads=1"), ("row-bias", "parallelism.tp=2"),
+                            ("tied-twice", "model.tie_embeddings=true"), ("rope-offset", "parallelism.sp=2")):
             with self.subTest(plant=plant):
-                result = self.expect(2, "prove", SMOKE, "--plant", plant)
-                self.assertIn(reason, result.err)
-                self.assertEqual(result.out, "")
+                result = self.expect(1, "prove", SMOKE, "--plant", plant)
+                self.assertIn(f"the job has no room for {plant}", result.err)
+                self.assertIn(f"--set {room}", result.err)
+                self.assertIn("first divergence", result.out)
+
+    def test_sharded_weights_that_are_stale_are_found_at_every_stage(self):
+        for stage in (1, 2, 3):
+            with self.subTest(stage=stage):
+                result = self.expect(1, "prove", CONFIG, "--plant", "stale-gather", "--json",
+                                     *self.sets(f"parallelism.zero_stage={stage}"))
+                self.assertEqual(json.loads(result.out)["first_divergence"]["step"], 3 if stage == 3 else 2)
 
     def test_an_unknown_one_is_refused_with_those_that_there_are(self):
         result = self.expect(2, "prove", SMOKE, "--plant", "gremlin")

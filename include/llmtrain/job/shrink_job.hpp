@@ -22,7 +22,8 @@ Result<MeshShape> shrink_mesh(MeshShape mesh, int max_ranks, int smallest_dp = 2
 // The result is resolved and keeps every rule of the format.
 Result<JobSpec> shrink_job(const JobSpec& spec, int max_ranks);
 
-// The same global batch on one rank without any parallelism: what a layout is compared with.
+// The same global batch on one rank, without any parallelism and nothing computed twice: what a layout is
+// compared with.
 JobSpec one_rank_job(JobSpec spec);
 
 }  // namespace llmtrain

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/core/plant.hpp"
 #include "llmtrain/model/attention.hpp"
 #include "llmtrain/model/documents.hpp"
 #include "llmtrain/placement/sequence_cut.hpp"
@@ -19,8 +20,8 @@ namespace llmtrain {
 class SequenceGroup {
  public:
   SequenceGroup() = default;  // one rank
-  SequenceGroup(Communicator* group, SequenceMethod method)
-      : group_(group != nullptr && group->size() > 1 ? group : nullptr), method_(method) {}
+  SequenceGroup(Communicator* group, SequenceMethod method, Plant plant = Plant::kNone)
+      : group_(group != nullptr && group->size() > 1 ? group : nullptr), method_(method), plant_(plant) {}
 
   bool is_alone() const { return group_ == nullptr; }
   SequenceMethod method() const { return method_; }
@@ -32,6 +33,7 @@ class SequenceGroup {
  private:
   Communicator* group_ = nullptr;
   SequenceMethod method_ = SequenceMethod::kRing;
+  Plant plant_ = Plant::kNone;
 };
 
 struct QueryKeyValue {

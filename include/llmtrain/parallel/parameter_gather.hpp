@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/core/plant.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 
 // Makes weights whole of which every rank of the gradient group owns and updates a part.
@@ -19,7 +20,7 @@ enum class PassDirection { kForward, kBackward };
 class ParameterGather {
  public:
   // `group` is what `parameters` are sharded over. Both outlive this.
-  ParameterGather(FlatParameters& parameters, Communicator& group);
+  ParameterGather(FlatParameters& parameters, Communicator& group, Plant plant = Plant::kNone);
 
   // Collective. After own weights have changed: by an update, by initialisation, from a checkpoint.
   void on_update();
@@ -34,6 +35,8 @@ class ParameterGather {
 
   FlatParameters& parameters_;
   Communicator& group_;
+  Plant plant_;
+  int changes_ = 0;                                // for a planted bug
   std::vector<std::unique_ptr<Pending>> pending_;  // by segment; null = nothing under way
 };
 

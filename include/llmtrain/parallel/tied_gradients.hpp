@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/core/plant.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 
 // Sums the gradient of an embedding that the head computes with too, where the two lie on different pipeline
@@ -18,7 +19,7 @@ class TiedGradients {
  public:
   // `ends`: this rank and the one at the other end of the pipeline; alone where nothing is to be done. Both
   // outlive this.
-  TiedGradients(FlatParameters& parameters, Communicator& ends);
+  TiedGradients(FlatParameters& parameters, Communicator& ends, Plant plant = Plant::kNone);
 
   // Collective over the two, after gradients are reduced over the gradient group. Throws CommError.
   void sum();
@@ -26,6 +27,7 @@ class TiedGradients {
  private:
   FlatParameters& parameters_;
   Communicator& ends_;
+  Plant plant_;
 };
 
 }  // namespace llmtrain

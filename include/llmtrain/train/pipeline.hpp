@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/core/plant.hpp"
 #include "llmtrain/model/model_chunk.hpp"
 #include "llmtrain/schedule/flow.hpp"
 #include "llmtrain/schedule/schedule.hpp"
 
-// Carries out one stage's program of a pipeline schedule: any schedule that has passed the check, a pipeline of
-// one stage too.
+// Carries out one stage's program of a pipeline schedule: any schedule that has passed the check, a pipeline
+// of one stage too.
 //
 // Computation runs on the caller's thread, in the order of the program. Hidden states and their gradients
 // travel behind it: a send never waits for its receiver, and on each link the next message is awaited while
@@ -63,7 +64,8 @@ class Pipeline {
            int stage,
            std::vector<ModelChunk> chunks,
            const PipelineGroups& groups,
-           const HiddenShape& hidden);
+           const HiddenShape& hidden,
+           Plant plant = Plant::kNone);
 
   // What a training step brings and hears.
   struct Step {
@@ -98,7 +100,7 @@ class Pipeline {
 
   bool awaits_message(const Action& action) const;
   at::Tensor take_input(const Action& action);
-  void hand_on(const Action& action, const at::Tensor& output);
+  void hand_on(const Action& action, at::Tensor output);
   void wait_for_sends();
   void compute(const Step& step, const Action& action, LossSums& sums);
   SegmentCallback callback_of(const Step& step, int chunk);
@@ -111,6 +113,7 @@ class Pipeline {
   std::vector<ModelChunk> chunks_;
   PipelineGroups groups_;
   HiddenShape hidden_;
+  Plant plant_;
   std::map<Link, std::int64_t> incoming_;  // messages of a step, by link into this stage
 
   // Of the call under way.
