@@ -10,25 +10,11 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/train/job_harness.hpp"
+#include "tests/train/layout.hpp"
 #include "tests/train/tiny_job.hpp"
 
 // Whole runs of the tiny job on different layouts, and how far their numbers are apart.
 namespace llmtrain::test {
-
-struct Layout {
-  int dp = 1;
-  int accumulation = 1;
-  int tp = 1;
-  bool shard_sequence = false;
-  int zero = 0;
-  int dp_shard = 0;  // 0 = all
-  int sp = 1;
-  std::string method = "ring";
-  int pp = 1;
-  std::string schedule = "1f1b";
-  int virtual_stages = 0;  // 0 = what the schedule wants
-  int ranks() const { return pp * dp * sp * tp; }
-};
 
 struct Outcome {
   std::vector<StepReport> steps;
@@ -36,29 +22,13 @@ struct Outcome {
   std::vector<Event> events;
 };
 
-inline std::vector<std::string> overrides_of(const Layout& layout) {
-  const std::string parallelism = fmt::format(
-      "parallelism={{dp: {}, tp: {}, tp_shard_sequence: {}, zero_stage: {}, dp_shard: {}, sp: {}, "
-      "sp_method: {}, pp: {}, schedule: {}, virtual_stages: {}}}",
-      layout.dp,
-      layout.tp,
-      layout.shard_sequence,
-      layout.zero,
-      layout.dp_shard == 0 ? "auto" : std::to_string(layout.dp_shard),
-      layout.sp,
-      layout.method,
-      layout.pp,
-      layout.schedule,
-      layout.virtual_stages == 0 ? "auto" : std::to_string(layout.virtual_stages));
-  return {parallelism,
-          fmt::format("batch.micro_batch_size={}", 16 / (layout.dp * layout.accumulation))};
-}
-
 // Ten steps of sixteen sequences.
-inline Outcome train(const Layout& layout, std::vector<std::string> overrides) {
+inline Outcome train(const Layout& layout,
+                     std::vector<std::string> overrides,
+                     const std::string& yaml = kTinyJob) {
   const TempDir dir;
-  for (std::string& override : overrides_of(layout)) overrides.push_back(std::move(override));
-  const JobResult result = run_job({.yaml = kTinyJob,
+  for (std::string& line : overrides_of(layout)) overrides.push_back(std::move(line));
+  const JobResult result = run_job({.yaml = yaml,
                                     .overrides = overrides,
                                     .processes = layout.ranks(),
                                     .run_dir = dir.path(),
