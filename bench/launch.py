@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+from processes import children
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LLMTRAIN = ROOT / "build/release/llmtrain"
 PATIENCE = 120.0
@@ -32,10 +34,6 @@ def wait_for(value, what):
             return found
         time.sleep(0.005)
     sys.exit(f"waited {PATIENCE:.0f} s in vain for {what}")
-
-
-def children(pid):
-    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 class Llmtrain:

@@ -66,6 +66,11 @@ class Llama(nn.Module):
         return self.head(self.norm(x))
 
 
+def rotations(dtype):
+    angles = torch.outer(torch.arange(SEQ).double(), 10000.0 ** (-torch.arange(0, 64, 2).double() / 64))
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
 def main():
     kind = sys.argv[1] if len(sys.argv) > 1 else "fp32"
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else 12
@@ -75,8 +80,7 @@ def main():
     model = Llama().to(dtype)
     masters = [p.detach().float().requires_grad_() for p in model.parameters()] if kind == "bf16" else None
     optimizer = torch.optim.AdamW(masters or model.parameters(), lr=3e-4, fused=True)
-    angles = torch.outer(torch.arange(SEQ).double(), 10000.0 ** (-torch.arange(0, 64, 2).double() / 64))
-    cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+    cos, sin = rotations(dtype)
     tokens = torch.randint(VOCAB, (BATCH, SEQ))
     labels = torch.randint(VOCAB, (BATCH, SEQ))
     times = {"forward": [], "backward": [], "optimizer": [], "step": []}
@@ -104,4 +108,5 @@ def main():
     print(json.dumps({f"{name}_ms": values for name, values in times.items()} | {"loss": loss.item(), "peak_gb": peak}))
 
 
-main()
+if __name__ == "__main__":
+    main()
