@@ -2,6 +2,7 @@
 # Measure llmtrain beside what it is compared with, in one run on one machine. Nothing else should run on it.
 #   bench/run.sh step        one process, 2 threads, llama-10m: PyTorch eager with fused AdamW
 #   bench/run.sh 4d          eight processes, tp 2 x pp 2 x dp 2, llama-10m: PyTorch DDP and FSDP2 over Gloo
+#   bench/run.sh long        a step of 131,072 tokens: 4 ranks that share the sequence, and 1 rank, under one memory cap
 #   bench/run.sh launch      start and restart: torchrun with PyTorch
 #   bench/run.sh allreduce   2 and 4 processes: Gloo
 #   bench/run.sh overhead    logging, tracing and checks: the same job without them
@@ -12,8 +13,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-} in
   step) exec .venv/bin/python bench/step.py "${@:2}" ;;
   4d) exec .venv/bin/python bench/mesh_step.py "${@:2}" ;;
+  long) exec python3 bench/long.py "${@:2}" ;;
   launch) exec .venv/bin/python bench/launch.py "${@:2}" ;;
   allreduce) for ranks in 2 4; do build/release/bench/allreduce_bench --ranks "$ranks" "${@:2}"; done ;;
   overhead) exec python3 bench/overhead.py "${@:2}" ;;
-  *) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
