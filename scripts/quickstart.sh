@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From nothing to a trained model in two minutes of training: set up, build, take a real text, train a
-# tokenizer, prepare tokens, train with four processes, crash one, stop, resume, and write a sample.
+# tokenizer, prepare tokens, train with eight processes (two tensor-parallel ranks x two pipeline stages x two
+# data-parallel replicas), crash one, stop, resume, and write a sample.
 # Everything lies in quickstart/; steps that are done are not done again. Start over: rm -r quickstart
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -79,14 +80,15 @@ else
     heading "Train: go on from the newest checkpoint of an interrupted run"
     $llmtrain resume $run
   else
-    heading "Train: four worker processes"
+    heading "Train: eight worker processes: tp 2 x pp 2 x dp 2, sharded sequence, ZeRO 1, schedule 1f1b"
+    $llmtrain schedule show --schedule 1f1b --pp 2 --micro-batches 4
     $llmtrain launch $job &
     launch=$!
     trap 'kill -TERM $launch 2>/dev/null || true' EXIT
 
     wait_for_step 70 $launch || die "the run ended early; see $run/logs"
-    heading "Crash: SIGKILL for the worker of rank 2"
-    pkill -KILL -P $launch -x llmtrain-r2 || die "no worker of rank 2 was found"
+    heading "Crash: SIGKILL for the worker of rank 5"
+    pkill -KILL -P $launch -x llmtrain-r5 || die "no worker of rank 5 was found"
 
     wait_for_step 130 $launch || die "the run did not come back; see $run/logs and $run/incidents"
     heading "Stop: SIGTERM for the launcher, as a scheduler would send it"

@@ -17,7 +17,7 @@ GOLDEN_FLAGS = ROOT / "tests/golden/cli_flags.txt"
 class Validate(E2eTest):
     def test_quickstart_prints_the_resolved_spec(self):
         result = self.expect(0, "validate", ROOT / "configs/quickstart.yaml")
-        for part in ("version: 1", "vocab_size: 2048", "dp: 4", "global_batch_size: "):
+        for part in ("version: 1", "vocab_size: 2048", "dp: 2", "pp: 2", "global_batch_size: "):
             self.assertIn(part, result.out)
 
     def test_every_spec_of_the_tree_is_valid(self):

@@ -116,7 +116,7 @@ TEST_CASE("validate: a degree that does not fit exits 2 and names file, field, v
   CHECK(outcome.out.empty());
   CHECK_THAT(outcome.err,
              Contains("quickstart.yaml") && Contains("parallelism.tp = 3") &&
-                 Contains("allowed with this model: 1\n"));
+                 Contains("allowed with this model: 1, 2, 4\n"));
 }
 
 TEST_CASE("validate: --set values with commas, brackets and equals signs arrive whole", "[cli]") {
