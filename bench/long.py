@@ -1,6 +1,6 @@
 """One step over a sequence of 131,072 tokens: four ranks that share it fit where one rank does not.
 
-    bench/long.py [--tokens 131072] [--cap-gb 1.6] [--without-cap]
+    bench/long.py [--tokens 131072] [--cap-gb 1.2] [--without-cap]
 
 Every process may allocate no more than the cap (RLIMIT_DATA: private memory; shared pages and code do not count), as
 a device has no more than its memory. Four ranks make the step by ring attention; one rank, with both cores, must
@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 JOB = """
 version: 1
 run: {{name: long, dir: "{run_dir}", device: cpu}}
-model: {{family: llama, vocab_size: 512, hidden_size: 32, num_layers: 2, num_heads: 1, ffn_hidden_size: 512}}
+model: {{family: llama, vocab_size: 512, hidden_size: 32, num_layers: 1, num_heads: 1, ffn_hidden_size: 1024}}
 data: {{seq_length: {tokens}, train: [{{path: synthetic}}], prefetch: 1}}
 parallelism: {{sp: {sp}}}
 batch: {{micro_batch_size: 1}}
@@ -68,11 +68,11 @@ class Run:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokens", type=int, default=131072)
-    parser.add_argument("--cap-gb", type=float, default=1.6)
+    parser.add_argument("--cap-gb", type=float, default=1.2)
     parser.add_argument("--without-cap", action="store_true", help="then one rank again, with all the memory there is")
     arguments = parser.parse_args()
     cap = int(arguments.cap_gb * 1e9)
-    print(f"one step of {arguments.tokens} tokens, two layers of width 32 and feed-forward width 512, fp32; a process may "
+    print(f"one step of {arguments.tokens} tokens, one layer of width 32 and feed-forward width 1024, fp32; a process may "
           f"allocate {arguments.cap_gb} GB")
     print(f"{'':28}{'exit':>5}{'seconds':>10}{'loss':>12}{'activations GB':>17} (peak of a rank)", flush=True)
     four = Run(4, cap, arguments.tokens)
