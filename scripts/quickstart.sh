@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From nothing to a trained model in two minutes of training: set up, build, take a real text, train a
+# From nothing to a trained model in five minutes of training: set up, build, take a real text, train a
 # tokenizer, prepare tokens, train with eight processes (two tensor-parallel ranks x two pipeline stages x two
 # data-parallel replicas), crash one, stop, resume, and write a sample.
 # Everything lies in quickstart/; steps that are done are not done again. Start over: rm -r quickstart
