@@ -76,8 +76,9 @@ std::vector<AttentionPiece> pieces_of(const std::vector<TokenRun>& queries,
 
 AttentionResult attended_to_nothing(const at::Tensor& q) {
   at::Tensor out = zero_rows(q);  // [b, n, s, d]
-  const at::Tensor lse = at::full(
-      {q.size(0), q.size(1), q.size(2)}, -std::numeric_limits<double>::infinity(), out.options());  // [b, n, s]
+  const at::Tensor lse = at::full({q.size(0), q.size(1), q.size(2)},
+                                  -std::numeric_limits<double>::infinity(),
+                                  out.options());  // [b, n, s]
   return {.out = out, .lse = lse};
 }
 
@@ -88,9 +89,8 @@ void attend_pieces(const AttentionResult& whole,
                    const std::vector<AttentionPiece>& pieces,
                    double scale) {
   for (const AttentionPiece& piece : pieces)
-    merge_attention(
-        piece.of(whole),
-        attention(piece.of_queries(q), piece.of_keys(k), piece.of_keys(v), piece.causal, scale));
+    merge_attention(piece.of(whole),
+                    attention(piece.of_queries(q), piece.of_keys(k), piece.of_keys(v), piece.causal, scale));
 }
 
 AttentionGradients pieces_backward(const at::Tensor& d_out,

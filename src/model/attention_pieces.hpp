@@ -27,8 +27,8 @@ struct AttentionPiece {
   }
 };
 
-// `queries` and `keys`: where the rows of the two blocks stand in the whole sequence. Two runs are the same or
-// do not overlap.
+// `queries` and `keys`: where the rows of the two blocks stand in the whole sequence. Two runs are the same
+// or do not overlap.
 std::vector<AttentionPiece> pieces_of(const std::vector<TokenRun>& queries,
                                       const std::vector<TokenRun>& keys,
                                       const Documents& documents);

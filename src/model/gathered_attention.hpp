@@ -10,8 +10,8 @@
 namespace llmtrain {
 
 Attended gathered_attention(const QueryKeyValue& own,
-                        double scale,
-                        Communicator& group,
-                        const Documents& documents);
+                            double scale,
+                            Communicator& group,
+                            const Documents& documents);
 
 }  // namespace llmtrain

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "llmtrain/model/sequence_attention.hpp"
 #include "llmtrain/model/model_chunk.hpp"
+#include "llmtrain/model/sequence_attention.hpp"
 
 #include "tensor_region.hpp"
 

@@ -253,8 +253,7 @@ ChunkOutput ModelChunk::forward(int micro_batch,
   at::Tensor x = m.enter(batch.tokens, pass.layout, input);  // [b s, h]
   for (const auto& [segment, weights] : m.blocks) {
     m.acquire(segment, PassDirection::kForward);
-    KeptBlock kept =
-        block_forward(x, weights, pass.layout, m.rope, m.context, m.recompute_of_block(segment));
+    KeptBlock kept = block_forward(x, weights, pass.layout, m.rope, m.context, m.recompute_of_block(segment));
     x = kept.output;  // [b s, h]
     pass.blocks.emplace(segment, std::move(kept));
   }
@@ -266,8 +265,9 @@ ChunkOutput ModelChunk::forward(int micro_batch,
     const at::Tensor normed = norm(own, m.head.norm, m.context);  // [b s, h]
     pass.final_norm = {.input = own, .output = normed};
     m.prepare_gradients(segment);  // the loss writes that of the head matrix
-    const HeadLoss loss = m.loss_of(
-        normed.detach(), batch.labels, {.chunk_tokens = m.chunk, .with_gradient = true, .seed = gradient_seed});
+    const HeadLoss loss = m.loss_of(normed.detach(),
+                                    batch.labels,
+                                    {.chunk_tokens = m.chunk, .with_gradient = true, .seed = gradient_seed});
     pass.d_normed = loss.d_hidden;  // [b s, h]
     out.loss = loss.sums;
   } else {

@@ -58,7 +58,8 @@ AttentionPiece meeting(int own, int source, std::int64_t sequences, std::int64_t
 }
 
 std::vector<TokenRun> runs_of(int rank, const Communicator& ring, std::int64_t rows) {
-  return SequenceCut{.length = rows * ring.size(), .ranks = ring.size(), .rank = rank, .balanced = true}.runs();
+  return SequenceCut{.length = rows * ring.size(), .ranks = ring.size(), .rank = rank, .balanced = true}
+      .runs();
 }
 
 std::vector<AttentionPiece> pieces_with(int source,
@@ -108,13 +109,14 @@ AttentionGradients backward(const at::Tensor& d_out,
   for (int step = 0; step < ring.size(); ++step) {
     std::optional<Hop> next;
     if (step + 1 < ring.size()) next.emplace(ring, block);
-    const AttentionGradients part = pieces_backward(d_out,
-                                                    own.q,
-                                                    keys_of(block),
-                                                    values_of(block),
-                                                    merged,
-                                                    pieces_with(source_of(ring, step), own.q, ring, documents),
-                                                    scale);
+    const AttentionGradients part =
+        pieces_backward(d_out,
+                        own.q,
+                        keys_of(block),
+                        values_of(block),
+                        merged,
+                        pieces_with(source_of(ring, step), own.q, ring, documents),
+                        scale);
     if (step == 0) {
       dq = part.dq;
       sums = block_of(part.dk, part.dv, type_of(part.dk));

@@ -117,7 +117,8 @@ std::string line_of(const MemoryReport& e) {
 }
 std::string line_of(const PhaseTotals& e) {
   return fmt::format(
-      "rank {} time: forward {:.0f} ms, backward {:.0f}, optimizer {:.0f}, evaluation {:.0f}, saves {:.0f}; waiting "
+      "rank {} time: forward {:.0f} ms, backward {:.0f}, optimizer {:.0f}, evaluation {:.0f}, saves {:.0f}; "
+      "waiting "
       "for data {:.0f}, for a stage {:.0f}, for gradients {:.0f}",
       e.rank,
       e.forward_ms,

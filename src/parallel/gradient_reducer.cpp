@@ -61,8 +61,8 @@ at::Tensor GradientReducer::as_sent(const at::Tensor& kept) const {
 GradientReducer::UnderWay GradientReducer::start(SegmentIndex segment, const at::Tensor& whole) {
   if (!parameters_.zero().shards_optimizer()) return sum_in_place(group_, whole);
   const FlatRange own = parameters_.segment(segment).own;
-  const at::Tensor sent = as_sent(whole);                     // [n]
-  at::Tensor part = sent.narrow(0, own.begin, own.size());    // [own]
+  const at::Tensor sent = as_sent(whole);                   // [n]
+  at::Tensor part = sent.narrow(0, own.begin, own.size());  // [own]
   UnderWay reduction{.kept = whole.narrow(0, own.begin, own.size()), .sent = part};
   reduction.buckets.push_back(group_.reduce_scatter_async(sent, part, ReduceOp::kSum));
   return reduction;

@@ -62,9 +62,9 @@ LanePlan plan_lanes(const std::vector<FlatSegment>& layout) {
     const bool lends = std::any_of(layout.begin(), layout.end(), [s](const FlatSegment& other) {
       return other.borrows == static_cast<SegmentIndex>(s);
     });
-    const bool begins_early = std::any_of(layout[s].slots.begin(), layout[s].slots.end(), [](const auto& slot) {
-      return slot.spec->grad_in_forward;
-    });
+    const bool begins_early = std::any_of(layout[s].slots.begin(),
+                                          layout[s].slots.end(),
+                                          [](const auto& slot) { return slot.spec->grad_in_forward; });
     const bool has_own_lane = lends || begins_early;
     if (has_own_lane) plan.elements.push_back(0);
     const std::size_t lane = has_own_lane ? plan.elements.size() - 1 : s % 2;

@@ -17,7 +17,8 @@ SegmentIndex segment_of(const std::vector<ParamSpec>& table, const std::string& 
 }
 
 // The segment that lies elsewhere and lends its values to one that lies here.
-std::optional<SegmentIndex> lender(const std::vector<ParamSpec>& table, std::span<const SegmentRange> chunks) {
+std::optional<SegmentIndex> lender(const std::vector<ParamSpec>& table,
+                                   std::span<const SegmentRange> chunks) {
   for (const ParamSpec& param : table) {
     if (param.tied_with.empty() || !holds(chunks, param.segment)) continue;
     const SegmentIndex segment = segment_of(table, param.tied_with);

@@ -143,8 +143,8 @@ SequenceCut token_cut(const RankContext& context) {
                       coord_of(context.plan.mesh, context.request.rank).sp);
 }
 
-// What travels between stages. Where tp ranks keep a part of the tokens each, they may cut through a sequence,
-// but not through a micro-batch.
+// What travels between stages. Where tp ranks keep a part of the tokens each, they may cut through a
+// sequence, but not through a micro-batch.
 HiddenShape hidden_shape(const RankContext& context) {
   const int parts = context.spec.parallelism.tp_shard_sequence ? context.plan.mesh.tp : 1;
   return {.tokens_per_sequence = token_cut(context).own_length(),
@@ -293,8 +293,7 @@ std::optional<Evaluator> Rank::Parts::make_evaluator() {
   if (!corpus.valid || context.plan.eval_interval == 0) return std::nullopt;
   const BatchShape shape = batch_shape(context);
   EvalPlan samples(*corpus.valid, context.spec.train.eval_steps * context.plan.global_batch_size, shape);
-  return Evaluator(
-      std::move(samples), token_cut(context), context.spec.data.document_mask, pipeline, comms);
+  return Evaluator(std::move(samples), token_cut(context), context.spec.data.document_mask, pipeline, comms);
 }
 
 // The peak is measured at the first start only, never at a restart: a restart must be quick.

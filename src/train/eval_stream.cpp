@@ -89,9 +89,8 @@ EvalStream EvalStream::open(const LoadedModel& loaded, const EvalRequest& reques
     auto source = open_text(request.data, *tokenizer);
     return {std::move(source), std::move(tokenizer), loaded.spec};
   }
-  const SyntheticOptions synthetic{.seed = loaded.spec.run.seed,
-                                   .vocab_size = loaded.spec.model.vocab_size,
-                                   .valid = true};
+  const SyntheticOptions synthetic{
+      .seed = loaded.spec.run.seed, .vocab_size = loaded.spec.model.vocab_size, .valid = true};
   auto source = value_or_throw(open_token_source(request.data, synthetic));
   return {std::move(source), tokenizer_if_any(loaded, request), loaded.spec};
 }

@@ -171,12 +171,12 @@ TEST_CASE("sequence attention: tokens see their own document only", "[model]") {
     const AttentionGradients grads = attended.backward(d_out);
     const QueryKeyValue to{.q = at::randn_like(in.q), .k = at::randn_like(in.k), .v = at::randn_like(in.v)};
     const auto moved = [&](double h) {
-      const QueryKeyValue at_h{.q = in.q + h * to.q, .k = in.k + h * to.k, .v = in.v + h * to.v};
+      const QueryKeyValue at_h{.q = in.q.add(to.q, h), .k = in.k.add(to.k, h), .v = in.v.add(to.v, h)};
       return attended_by_mask(at_h, documents).mul(d_out).sum().item<double>();
     };
     const double expected = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-    const double found = (grads.dq * to.q).sum().item<double>() + (grads.dk * to.k).sum().item<double>() +
-                         (grads.dv * to.v).sum().item<double>();
+    const auto dot = [](const at::Tensor& x, const at::Tensor& y) { return x.mul(y).sum().item<double>(); };
+    const double found = dot(grads.dq, to.q) + dot(grads.dk, to.k) + dot(grads.dv, to.v);
     CHECK(std::abs(found - expected) < 1e-6 * std::max(1.0, std::abs(expected)));
   }
 }

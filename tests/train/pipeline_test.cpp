@@ -1,4 +1,6 @@
 // Jobs whose layers are cut over the stages of a pipeline, against one rank that has them all.
+#include "llmtrain/train/pipeline.hpp"
+
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -10,7 +12,6 @@
 #include "llmtrain/job/worker_exit.hpp"
 #include "llmtrain/schedule/in_flight.hpp"
 #include "llmtrain/train/build.hpp"
-#include "llmtrain/train/pipeline.hpp"
 #include "llmtrain/train/proof_ranks.hpp"
 
 #include "tests/train/parity.hpp"
@@ -64,7 +65,8 @@ TEST_CASE("pipeline: beside every other axis", "[train][ranks]") {
     layouts.push_back({.dp = 2, .accumulation = 4, .tp = 2, .pp = 2, .schedule = schedule});
     layouts.push_back(
         {.dp = 2, .accumulation = 2, .tp = 2, .shard_sequence = true, .pp = 2, .schedule = schedule});
-    layouts.push_back({.accumulation = 4, .tp = 2, .shard_sequence = true, .sp = 2, .pp = 2, .schedule = schedule});
+    layouts.push_back(
+        {.accumulation = 4, .tp = 2, .shard_sequence = true, .sp = 2, .pp = 2, .schedule = schedule});
     layouts.push_back({.accumulation = 4, .sp = 2, .method = "ulysses", .pp = 2, .schedule = schedule});
   }
   check_layouts({kFour}, layouts);
@@ -80,7 +82,8 @@ TEST_CASE("pipeline: with state that is sharded over data-parallel ranks", "[tra
 }
 
 TEST_CASE("pipeline: an embedding that the head shares, at both ends or on one stage", "[train][ranks]") {
-  for (const char* model : {"model={family: qwen2, tie_embeddings: true}", "model={family: gpt2, num_kv_heads: 4}"}) {
+  for (const char* model :
+       {"model={family: qwen2, tie_embeddings: true}", "model={family: gpt2, num_kv_heads: 4}"}) {
     std::vector<Layout> layouts;
     for (const std::string& schedule : kSchedules)
       for (const int zero : {0, 1, 3})

@@ -22,11 +22,11 @@ struct BatchShape {
 };
 
 struct TokenBatch {
-  std::vector<std::int32_t> tokens;      // [rows, S+1] row-major
-  std::vector<std::int64_t> sample_ids;  // of SampleSet::sample_id, one a row
+  std::vector<std::int32_t> tokens;                        // [rows, S+1] row-major
+  std::vector<std::int64_t> sample_ids;                    // of SampleSet::sample_id, one a row
   std::vector<std::vector<std::int64_t>> document_begins;  // of SampleSet::document_begins, one a row
-  std::int64_t step = 0;                 // from 1
-  std::int64_t micro_batch = 0;          // within the step
+  std::int64_t step = 0;                                   // from 1
+  std::int64_t micro_batch = 0;                            // within the step
   int rows = 0;
 };
 

@@ -5,8 +5,8 @@
 
 // Where documents begin in the sequences of a micro-batch, for attention that stays inside them.
 //
-// Positions are those of whole sequences, also where ranks hold a part of each: every rank of an sp group knows
-// all of them, so that nothing has to be sent.
+// Positions are those of whole sequences, also where ranks hold a part of each: every rank of an sp group
+// knows all of them, so that nothing has to be sent.
 namespace llmtrain {
 
 struct Documents {

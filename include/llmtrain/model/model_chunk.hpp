@@ -24,8 +24,8 @@
 // sequence parallelism a rank computes its own tokens of every sequence (placement/sequence_cut.hpp) and
 // talks inside attention only.
 //
-// Shapes: b sequences, s tokens of each here, h width. With a sequence that is sharded over tp, a hidden state
-// has this rank's part of the b s rows.
+// Shapes: b sequences, s tokens of each here, h width. With a sequence that is sharded over tp, a hidden
+// state has this rank's part of the b s rows.
 namespace llmtrain {
 
 class Communicator;
@@ -70,8 +70,8 @@ struct TransformerOptions {
 };
 
 struct ChunkOutput {
-  at::Tensor hidden;    // [b s, h] for the chunk after this one; undefined behind the head
-  LossSums loss{};      // of a chunk with the head
+  at::Tensor hidden;  // [b s, h] for the chunk after this one; undefined behind the head
+  LossSums loss{};    // of a chunk with the head
 };
 
 class ModelChunk {
@@ -98,9 +98,9 @@ class ModelChunk {
                       double gradient_seed);
 
   // From the last segment down; `d_hidden` is the gradient of what forward made, not looked at where the head
-  // is. Returns the gradient of forward's input, undefined where the embedding is. The callback runs when this
-  // micro-batch's gradients of a segment are complete (with tied embeddings the head matrix belongs to the
-  // embedding, segment 0).
+  // is. Returns the gradient of forward's input, undefined where the embedding is. The callback runs when
+  // this micro-batch's gradients of a segment are complete (with tied embeddings the head matrix belongs to
+  // the embedding, segment 0).
   at::Tensor backward(int micro_batch, const at::Tensor& d_hidden, const SegmentCallback& on_gradient_ready);
 
   // The same in two halves, for schedules that fill their bubbles with the second: what the chunk before

@@ -2,8 +2,8 @@
 
 #include "llmtrain/model/model_chunk.hpp"
 
-// The whole decoder-only transformer that a ModelSpec describes, in one piece on this rank: what inference and
-// a job without a pipeline compute with.
+// The whole decoder-only transformer that a ModelSpec describes, in one piece on this rank: what inference
+// and a job without a pipeline compute with.
 namespace llmtrain {
 
 class Transformer {
@@ -18,7 +18,7 @@ class Transformer {
 
   // Without gradients.
   LossSums evaluate(const MicroBatch& batch);
-  at::Tensor logits(const at::Tensor& tokens);                   // [b, s] -> [b, s, vocab] fp32 or fp64
+  at::Tensor logits(const at::Tensor& tokens);                  // [b, s] -> [b, s, vocab] fp32 or fp64
   at::Tensor logits(const at::Tensor& tokens, KvCache& cache);  // [b, n] -> [b, n, vocab]
   KvCache make_cache(std::int64_t batch, std::int64_t capacity) const;
 

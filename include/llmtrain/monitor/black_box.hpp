@@ -33,17 +33,17 @@ inline constexpr std::size_t kNumPhases = static_cast<std::size_t>(Phase::kFinis
 
 constexpr std::string_view to_string(Phase phase) {
   constexpr std::array<std::string_view, kNumPhases> kNames = {"starting",
-                                                       "loading a checkpoint",
-                                                       "waiting for data",
-                                                       "waiting for a pipeline stage",
-                                                       "forward",
-                                                       "backward",
-                                                       "reducing gradients",
-                                                       "optimizer",
-                                                       "evaluating",
-                                                       "saving a checkpoint",
-                                                       "between steps",
-                                                       "finished"};
+                                                               "loading a checkpoint",
+                                                               "waiting for data",
+                                                               "waiting for a pipeline stage",
+                                                               "forward",
+                                                               "backward",
+                                                               "reducing gradients",
+                                                               "optimizer",
+                                                               "evaluating",
+                                                               "saving a checkpoint",
+                                                               "between steps",
+                                                               "finished"};
   return kNames[static_cast<std::size_t>(phase)];
 }
 
@@ -77,13 +77,15 @@ struct BlackBox {
     const std::int64_t since = heartbeat_ns.load(std::memory_order_relaxed);
     std::atomic<std::int64_t>& spent =
         phase_ns[static_cast<std::size_t>(phase.load(std::memory_order_relaxed))];
-    if (since != 0) spent.store(spent.load(std::memory_order_relaxed) + now - since, std::memory_order_relaxed);
+    if (since != 0)
+      spent.store(spent.load(std::memory_order_relaxed) + now - since, std::memory_order_relaxed);
     phase.store(next, std::memory_order_relaxed);
     heartbeat_ns.store(now, std::memory_order_relaxed);
   }
 
   double milliseconds_in(Phase which) const {
-    return static_cast<double>(phase_ns[static_cast<std::size_t>(which)].load(std::memory_order_relaxed)) / 1e6;
+    return static_cast<double>(phase_ns[static_cast<std::size_t>(which)].load(std::memory_order_relaxed)) /
+           1e6;
   }
 };
 

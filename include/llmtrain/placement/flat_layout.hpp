@@ -23,7 +23,7 @@ struct ZeroPlace {
   int stage = 0;  // 0: nothing is spread; 1: masters and moments; 2: gradients too; 3: and weights
   int rank = 0;
   int size = 1;
-  int copies = 1;  // in the gradient group
+  int copies = 1;              // in the gradient group
   bool keeps_weights = false;  // what is gathered of sharded weights stays whole until they change
 
   bool shards_optimizer() const { return stage >= 1; }

@@ -29,8 +29,8 @@ struct ParamSpec {
   Axis cut_axis = Axis::kTensor;
   bool partial_grad = false;  // ranks of the axis that hold the same values each see a part of their gradient
   bool grad_in_forward = false;  // the loss writes its gradient at once
-  bool decay = false;         // takes weight decay
-  std::string tied_with{};    // name of the parameter that holds the values; empty = own storage
+  bool decay = false;            // takes weight decay
+  std::string tied_with{};       // name of the parameter that holds the values; empty = own storage
   SegmentIndex segment = 0;
   bool is_copy = false;  // of values that another pipeline stage holds, counts and writes (stage_table)
 

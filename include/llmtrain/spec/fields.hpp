@@ -112,7 +112,8 @@ void visit_fields(FieldsOf<DataSpec> auto& s, auto&& v) {
   v({"tokenizer", "tokenizer.json, a directory with one, or `bytes`; empty for synthetic data", anything()},
     s.tokenizer);
   v({"document_mask",
-     "tokens attend to their own document only, where a sample holds several; boundaries are those of the token "
+     "tokens attend to their own document only, where a sample holds several; boundaries are those of the "
+     "token "
      "files",
      anything()},
     s.document_mask);

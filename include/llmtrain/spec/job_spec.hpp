@@ -75,7 +75,7 @@ struct DataSourceSpec {
 
 struct DataSpec {
   std::int64_t seq_length = 1024;
-  std::string tokenizer;  // tokenizer.json, a directory with one, `bytes`, or empty for synthetic data
+  std::string tokenizer;       // tokenizer.json, a directory with one, `bytes`, or empty for synthetic data
   bool document_mask = false;  // attention stays inside a document
   std::vector<DataSourceSpec> train;
   std::vector<DataSourceSpec> valid;
