@@ -61,7 +61,8 @@ std::vector<NamedTensor> name_tensors(const FlatParameters& parameters, const Op
   for (SegmentIndex s = 0; s < parameters.num_segments(); ++s) {
     for (const ParamSlice& slice : parameters.segment(s).slices) {
       const bool has_part = slice.owned.size() > 0;
-      std::vector<at::Tensor> values = {slice.own_weight};  // in the order of tensors_of
+      std::vector<at::Tensor> values;  // in the order of tensors_of
+      values.push_back(slice.own_weight);
       if (parameters.has_separate_masters()) values.push_back(slice.master);
       for (const std::string& state : states)
         values.push_back(has_part ? optimizer.state(updated, state) : at::Tensor());
