@@ -20,7 +20,7 @@ EMBEDDING = padded(VOCAB * HIDDEN)
 BLOCK = padded(2 * HEADS * HEAD_DIM * HIDDEN + 2 * KV_HEADS * HEAD_DIM * HIDDEN + 3 * FFN * HIDDEN + 2 * HIDDEN)
 HEAD = padded(VOCAB * HIDDEN + HIDDEN)
 ALL = EMBEDDING + LAYERS * BLOCK + HEAD
-LANES = 2 * BLOCK  # a block and its neighbour are whole at a time
+LANES = 2 * BLOCK + HEAD  # a block and its neighbour are whole at a time, and the head
 PARAMETERS = 2 * VOCAB * HIDDEN + LAYERS * BLOCK + HIDDEN  # blocks need no padding
 
 
@@ -55,13 +55,15 @@ class Zero(E2eTest):
         self.check_inference(run, one)
 
     def check_communication(self, run):
-        """Gradients are scattered in every micro-batch; weights are gathered where their lane held others."""
+        """Gradients are scattered in every micro-batch; weights are gathered where their lane held others. The head
+        has a lane to itself and stays there until weights change."""
         accumulation = GLOBAL_BATCH // (DP * MICRO_BATCH)
-        ends = EMBEDDING + HEAD
-        first = ends + (2 * LAYERS - 1) * BLOCK  # the last block is still there when its backward comes
-        later = ends + (2 * LAYERS - 2) * BLOCK  # and so is the first one in the next micro-batch
-        evaluated = 2 * EVAL_STEPS * GLOBAL_BATCH // (DP * MICRO_BATCH)
-        gathered = STEPS * (first + (accumulation - 1) * later) + evaluated * (ends + LAYERS * BLOCK)
+        first = EMBEDDING + HEAD + (2 * LAYERS - 2) * BLOCK  # the last two blocks are still there when backward comes
+        later = EMBEDDING + (2 * LAYERS - 3) * BLOCK  # and so is the first one in the next micro-batch
+        passes = EVAL_STEPS * GLOBAL_BATCH // (DP * MICRO_BATCH)  # of one of two evaluations
+        evaluated = 2 * (HEAD + passes * (EMBEDDING + LAYERS * BLOCK))
+        gathered = STEPS * (first + (accumulation - 1) * later) + evaluated
+        gathered -= HEAD  # the step after the first evaluation finds it there
         expected = {("dp", "all_gather"): gathered // DP * 4,
                     ("dp", "reduce_scatter"): STEPS * accumulation * ALL * 4,
                     ("dp", "all_reduce"): STEPS * 8}

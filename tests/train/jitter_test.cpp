@@ -18,10 +18,11 @@ int num_seeds() {
 
 // fp32: a sum in another order has other bits.
 void check_undisturbed(const Layout& layout, int num_faults) {
-  const std::vector<std::string> overrides = {"precision.compute=fp32", "train.duration=10 steps"};
+  const std::vector<std::string> overrides = {
+      "precision.compute=fp32", "train.duration=10 steps", "model.num_layers=4"};
   const Outcome reference = train(layout, overrides);
   for (int seed = 1; seed <= num_faults; ++seed) {
-    CAPTURE(layout.dp, layout.tp, layout.sp, layout.zero, layout.method, seed);
+    CAPTURE(layout.dp, layout.tp, layout.sp, layout.zero, layout.method, layout.pp, layout.schedule, seed);
     auto disturbed = overrides;
     disturbed.push_back(fmt::format("faults=[{{kind: jitter, ms: 1, seed: {}}}]", seed));
     const Outcome other = train(layout, disturbed);
@@ -41,4 +42,9 @@ TEST_CASE("jitter: random delays in communication change no bit", "[train][ranks
   check_undisturbed({.dp = 2, .accumulation = 2, .tp = 2, .zero = 3}, num_seeds());
   check_undisturbed({.dp = 2, .accumulation = 2, .sp = 2, .method = "ring"}, num_seeds());
   check_undisturbed({.accumulation = 2, .sp = 4, .method = "ulysses"}, num_seeds());
+}
+
+TEST_CASE("jitter: nor do they in a pipeline, whose messages have queues of their own", "[train][ranks]") {
+  check_undisturbed({.accumulation = 4, .tp = 2, .pp = 2, .schedule = "interleaved"}, num_seeds());
+  check_undisturbed({.dp = 2, .accumulation = 4, .zero = 2, .pp = 2, .schedule = "zbv"}, num_seeds());
 }
