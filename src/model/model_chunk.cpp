@@ -324,10 +324,6 @@ int ModelChunk::num_kept() const {
   return static_cast<int>(impl_->kept.size());
 }
 
-void ModelChunk::discard_kept() {
-  impl_->kept.clear();
-}
-
 ChunkOutput ModelChunk::evaluate(const MicroBatch& batch, const at::Tensor& input) {
   Impl& m = *impl_;
   const at::AutoGradMode no_graph(false);

@@ -110,8 +110,6 @@ class ModelChunk {
 
   // Micro-batches that are kept.
   int num_kept() const;
-  // Drops what forward kept, e.g. when a step is given up.
-  void discard_kept();
 
   // Without gradients.
   ChunkOutput evaluate(const MicroBatch& batch, const at::Tensor& input);
