@@ -124,9 +124,9 @@ std::vector<OptimizerSlice> optimizer_slices(const FlatParameters& parameters, b
                           .master = slice.master,
                           .grad = slice.own_grad,
                           .decay = slice.spec->decay});
-  return slices;
   if (offloads)
     for (OptimizerSlice& slice : slices) slice = on_host(std::move(slice));
+  return slices;
 }
 
 // Moments count as optimizer memory, not as activations.

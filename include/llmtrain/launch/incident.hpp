@@ -5,33 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "llmtrain/monitor/black_box.hpp"
+#include "llmtrain/monitor/rank_note.hpp"
 
 // What is written down about a failure: who fell first, who followed, where everybody was, what was done.
 //
 // Order is the order in which the agent saw things, on its own monotonic clock; wall time is only a label.
 namespace llmtrain {
-
-// The newest collective of a rank, copied out of its black box.
-struct CollectiveNote {
-  std::uint64_t count = 0;  // collectives begun so far
-  std::string group;
-  std::string op;
-  std::uint64_t sequence = 0;
-  std::uint64_t bytes = 0;
-  bool finished = false;
-};
-
-// A black box at the moment of a failure.
-struct RankNote {
-  int rank = 0;
-  std::int64_t step = 0;  // last finished
-  std::string phase;
-  std::int64_t micro_batch = 0;
-  double heartbeat_age_s = 0;
-  std::optional<CollectiveNote> collective;
-};
-RankNote look_at(int rank, const BlackBox& box, std::int64_t now_ns);
 
 // The ranks that others wait for: those that have begun the fewest collectives, unless all have begun
 // as many. Empty: the boxes do not tell.

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "llmtrain/monitor/black_box.hpp"
+
+// Where one rank stood at one moment, as a value: what its node read out of its black box, and what the
+// kernel said of its process. It travels between agents and is written into incidents; it judges nothing.
+namespace llmtrain {
+
+// The newest collective of a rank.
+struct CollectiveNote {
+  std::uint64_t count = 0;  // collectives begun so far
+  std::string group;
+  std::string op;
+  std::uint64_t sequence = 0;
+  std::uint64_t bytes = 0;
+  bool finished = false;
+
+  friend bool operator==(const CollectiveNote&, const CollectiveNote&) = default;
+};
+
+struct RankNote {
+  int rank = 0;
+  int node = 0;
+  std::int64_t step = 0;  // last finished
+  std::string phase;
+  std::int64_t micro_batch = 0;
+  double heartbeat_age_s = 0;
+  std::optional<CollectiveNote> collective;
+  std::string process_state;       // "R", "S", "D", "T", ...; empty: not asked, or gone
+  std::string wait_channel;        // the kernel function in which it sleeps; empty: not known
+  std::vector<std::string> stack;  // native frames, innermost first, as the worker wrote them; may be empty
+
+  friend bool operator==(const RankNote&, const RankNote&) = default;
+};
+
+// The black box part of a note.
+RankNote look_at(int rank, const BlackBox& box, std::int64_t now_ns);
+
+}  // namespace llmtrain
