@@ -137,6 +137,14 @@ class Resolver {
     if (spec_.run.device == Device::kAuto) spec_.run.device = cuda_available ? Device::kCuda : Device::kCpu;
   }
 
+  // Ranks on the cores of one host hide nothing: what communicates for them takes the time of a computation.
+  void overlap() {
+    constexpr int kChunksOnGpus = 4;
+    ParallelismSpec& p = spec_.parallelism;
+    if (!p.tp_overlap_chunks)
+      p.tp_overlap_chunks = p.tp > 1 && spec_.run.device == Device::kCuda ? kChunksOnGpus : 1;
+  }
+
  private:
   static constexpr std::int64_t kLargestBatch = 1'000'000'000;
 
@@ -161,6 +169,7 @@ void resolve(JobSpec& spec,
   resolver.layout(procs_per_node);
   resolver.batch();
   resolver.types(cuda_available);
+  resolver.overlap();
   resolve_pipeline(spec, tree, diagnostics);
 }
 

@@ -75,11 +75,19 @@ void check_cut(Rules& rules) {
                           fmt::join(allowed_degrees(m), ", ")));
 }
 
+void check_overlap(Rules& rules) {
+  const ParallelismSpec& p = rules.spec.parallelism;
+  if (rules.usable({"parallelism.tp_overlap_chunks", "parallelism.tp"}) && p.tp == 1 &&
+      p.tp_overlap_chunks.value_or(1) > 1)
+    rules.warning("parallelism.tp_overlap_chunks", "has no effect: parallelism.tp is 1");
+}
+
 }  // namespace
 
 void check_tensor(Rules& rules) {
   check_cut(rules);
   check_shard_sequence(rules);
+  check_overlap(rules);
 }
 
 }  // namespace llmtrain

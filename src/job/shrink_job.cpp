@@ -260,6 +260,7 @@ Result<JobSpec> shrink_job(const JobSpec& spec, int max_ranks) {
 JobSpec one_rank_job(JobSpec spec) {
   spec.parallelism = ParallelismSpec();
   spec.parallelism.dp = 1;
+  spec.parallelism.tp_overlap_chunks = 1;
   spec.parallelism.virtual_stages = 1;
   spec.parallelism.stage_layers = Layers{spec.model.num_layers};
   spec.memory = MemorySpec();

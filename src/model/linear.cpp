@@ -61,10 +61,61 @@ at::Tensor row_sum(const at::Tensor& input,
     multiply(input, w, y, 1.0);
     return y;
   }
-  at::Tensor partial = empty_host({input.size(0), w.out}, dtype_of(input.scalar_type()));  // [t, out]
-  multiply(input, w, partial, 0.0);
-  if (biased_by_all) add_bias(partial, w, false);
-  return y.add_(region.summed(partial));
+  return y.add_(region.summed_of({input.size(0), w.out},
+                                 dtype_of(input.scalar_type()),
+                                 [&](at::Tensor& partial, const RowChunk& chunk) {  // [c, out]
+                                   multiply(chunk.of(input), w, partial, 0.0);
+                                   if (biased_by_all) add_bias(partial, w, false);
+                                 }));
+}
+
+// rows [t / parts, in] -> [t, out]
+at::Tensor column_product(const at::Tensor& rows, const LinearWeights& w, const TensorRegion& region) {
+  expect_shape(rows, {kAnyExtent, w.in}, "input of a linear layer");
+  at::Tensor y =
+      empty_host({rows.size(0) * region.row_parts(), w.out}, dtype_of(rows.scalar_type()));  // [t, out]
+  region.with_whole(rows, [&](const at::Tensor& input, const RowChunk& chunk) {
+    at::Tensor part = chunk.room_in(y);  // [c, out]
+    if (!w.biases.empty()) add_bias(part, w, true);
+    multiply(input, w, part, w.biases.empty() ? 0.0 : 1.0);
+    chunk.store(part, y);
+  });
+  return y;
+}
+
+// dx = dy W, column part by column part of dy.
+void multiply_back(const at::Tensor& dy, const LinearWeights& w, at::Tensor& dx) {
+  std::int64_t column = 0;
+  for (const WeightView& part : w.weights) {
+    const std::int64_t width = part.weight.size(0);
+    gemm(dy.narrow(1, column, width), part.weight, dx, {.beta = column == 0 ? 0.0 : 1.0});
+    column += width;
+  }
+}
+
+// What backward has of a gradient that ranks keep parts of.
+struct RowGradients {
+  at::Tensor whole;  // [t, out]
+  at::Tensor input;  // [t, in]
+};
+
+// rows [t / parts, out]
+RowGradients row_input_gradient(const at::Tensor& rows, const LinearWeights& w, const TensorRegion& region) {
+  const std::int64_t tokens = rows.size(0) * region.row_parts();
+  const DType type = dtype_of(rows.scalar_type());
+  RowGradients result{.whole = {}, .input = empty_host({tokens, w.in}, type)};
+  region.with_whole(rows, [&](const at::Tensor& dy, const RowChunk& chunk) {
+    at::Tensor dx = chunk.room_in(result.input);  // [c, in]
+    multiply_back(dy, w, dx);
+    chunk.store(dx, result.input);
+    if (dy.size(0) == tokens) {
+      result.whole = dy;
+      return;
+    }
+    if (!result.whole.defined()) result.whole = empty_host({tokens, rows.size(1)}, type);
+    chunk.store(dy, result.whole);
+  });
+  return result;
 }
 
 }  // namespace
@@ -79,21 +130,20 @@ LinearWeights linear_weights(const FlatParameters& params, const std::vector<std
 }
 
 at::Tensor column_linear(const LinearInput& x, const LinearWeights& w, const GradientContext& context) {
-  const at::Tensor rows = x.values();  // [t, in]
-  expect_shape(rows, {kAnyExtent, w.in}, "input of a linear layer");
-  const at::Tensor input = context.region.whole(rows);                              // [t, in]
-  at::Tensor y = empty_host({input.size(0), w.out}, dtype_of(rows.scalar_type()));  // [t, out]
-  if (!w.biases.empty()) add_bias(y, w, true);
-  multiply(input, w, y, w.biases.empty() ? 0.0 : 1.0);
+  at::Tensor y = column_product(x.values(), w, context.region);  // [t, out]
   if (wants_gradient({x.source()})) {
     attach_backward(
         y, {x.source()}, "ColumnLinear", [kept = x.detached(), &w, &context](const at::Tensor& dy) {
-          RestoredInput restored = kept.restored();                          // [t, in]
-          const at::Tensor grad = dy.contiguous();                           // [t, out]
-          const at::Tensor again = context.region.whole(restored.values());  // [t, in]
-          context.run([grad, again, &w] { add_linear_weight_gradient(grad, again, w); });
-          const at::Tensor d_rows = context.region.summed(linear_input_gradient(grad, w));  // [t, in]
-          return std::vector<at::Tensor>{std::move(restored).source_gradient(d_rows)};
+          // The input comes again behind its gradient's product, and the gradient's sum goes behind the
+          // weight's.
+          RestoredInput restored = kept.restored();                           // [t / parts, in]
+          PendingRows again = context.region.begin_whole(restored.values());  // [t, in]
+          const at::Tensor grad = dy.contiguous();                            // [t, out]
+          PendingRows d_rows =
+              context.region.begin_summed(linear_input_gradient(grad, w));  // [t / parts, in]
+          context.run(
+              [grad, input = std::move(again).wait(), &w] { add_linear_weight_gradient(grad, input, w); });
+          return std::vector<at::Tensor>{std::move(restored).source_gradient(std::move(d_rows).wait())};
         });
   }
   return y;
@@ -109,13 +159,14 @@ at::Tensor row_linear(const LinearInput& x,
   if (wants_gradient({x.source(), residual})) {
     attach_backward(
         y, {x.source(), residual}, "RowLinear", [kept = x.detached(), &w, &context](const at::Tensor& dy) {
-          RestoredInput restored = kept.restored();            // [t, in]
-          const at::Tensor rows = dy.contiguous();             // [t, out]
-          const at::Tensor grad = context.region.whole(rows);  // [t, out]
-          context.run(
-              [grad, values = restored.values(), &w] { add_linear_weight_gradient(grad, values, w); });
+          RestoredInput restored = kept.restored();  // [t, in]
+          const at::Tensor rows = dy.contiguous();   // [t / parts, out]
+          const RowGradients made = row_input_gradient(rows, w, context.region);
+          context.run([grad = made.whole, values = restored.values(), &w] {
+            add_linear_weight_gradient(grad, values, w);
+          });
           std::vector<at::Tensor> gradients(2);
-          gradients[0] = std::move(restored).source_gradient(linear_input_gradient(grad, w));
+          gradients[0] = std::move(restored).source_gradient(made.input);
           gradients[1] = rows;
           return gradients;
         });
@@ -125,12 +176,7 @@ at::Tensor row_linear(const LinearInput& x,
 
 at::Tensor linear_input_gradient(const at::Tensor& dy, const LinearWeights& w) {
   at::Tensor dx = empty_host({dy.size(0), w.in}, dtype_of(dy.scalar_type()));  // [t, in]
-  std::int64_t column = 0;
-  for (const WeightView& part : w.weights) {
-    const std::int64_t width = part.weight.size(0);
-    gemm(dy.narrow(1, column, width), part.weight, dx, {.beta = column == 0 ? 0.0 : 1.0});
-    column += width;
-  }
+  multiply_back(dy, w, dx);
   return dx;
 }
 

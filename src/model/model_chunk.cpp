@@ -62,7 +62,10 @@ struct ModelChunk::Impl {
         chunk(options.loss_chunk_tokens > 0 ? options.loss_chunk_tokens
                                             : default_chunk(spec, compute, parameters.place().size)),
         max_positions(options.max_positions),
-        context{.region = TensorRegion(options.tensor_group, options.shard_sequence, options.plant),
+        context{.region = TensorRegion({.group = options.tensor_group,
+                                        .shard_sequence = options.shard_sequence,
+                                        .chunks = options.overlap_chunks,
+                                        .plant = options.plant}),
                 .sequence = SequenceGroup(options.sequence_group, options.sp_method, options.plant),
                 .runner = {}},
         weights(options.weights),

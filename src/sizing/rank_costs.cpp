@@ -64,6 +64,7 @@ TensorTraffic tensor_step(const JobSpec& spec, const StageModel& part, std::int6
                                               .tokens = tokens,
                                               .chunk_tokens = tokens,
                                               .recomputed_in_full = in_full ? part.recomputed : 0,
+                                              .overlap_chunks = p.tp_overlap_chunks.value_or(1),
                                               .has_embedding = part.has_embedding,
                                               .has_head = part.has_head});
   return {.all_reduce = times(n, one.all_reduce),

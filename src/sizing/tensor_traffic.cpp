@@ -9,17 +9,25 @@ namespace {
 
 constexpr std::int64_t kLossBytes = 3 * 8;  // of a token: three fp64
 
-// `times` collectives that take a row of every token from each rank.
-Traffic rows(const ModelSpec& model, const TensorPass& pass, std::int64_t tokens, std::int64_t times) {
+// Borders crossed at once, and beside a product, which chunks are for.
+struct Crossed {
+  std::int64_t at_once = 0;
+  std::int64_t in_chunks = 0;
+};
+
+// Every crossing takes a row of each of `tokens` tokens from each rank.
+Traffic rows(const ModelSpec& model, const TensorPass& pass, std::int64_t tokens, const Crossed& crossed) {
   const auto row = model.hidden_size * static_cast<std::int64_t>(bytes_of(pass.compute));
-  return {.calls = times, .bytes = times * tokens * row};
+  const std::int64_t own = pass.shard_sequence ? exact_div(pass.tokens, pass.tp) : pass.tokens;
+  return {.calls = crossed.at_once + crossed.in_chunks * std::min(pass.overlap_chunks, own),
+          .bytes = (crossed.at_once + crossed.in_chunks) * tokens * row};
 }
 
-// Borders crossed: `summed` sums over ranks and `gathered` gathers, where rows are cut; losses once.
+// `summed` sums over ranks and `gathered` gathers, where rows are cut; losses once.
 TensorTraffic crossings(const ModelSpec& model,
                         const TensorPass& pass,
-                        std::int64_t summed,
-                        std::int64_t gathered) {
+                        const Crossed& summed,
+                        const Crossed& gathered) {
   TensorTraffic traffic;
   if (pass.has_head)
     traffic.all_gather = {.calls = ceil_div(pass.tokens, std::min(pass.chunk_tokens, pass.tokens)),
@@ -48,18 +56,24 @@ TensorTraffic& TensorTraffic::operator+=(const TensorTraffic& other) {
 }
 
 // Per block two sums forward and two backward, two gathers forward and four backward; the embedding sums
-// forward and gathers backward, the head the reverse.
+// forward and gathers backward, the head the reverse. Beside products: all that is forward in a block, and
+// the gathers of gradients on the way back in. The rest of backward has the weight gradient to hide behind.
 TensorTraffic training_traffic(const ModelSpec& model, const TensorPass& pass) {
   const std::int64_t ends = (pass.has_embedding ? 1 : 0) + (pass.has_head ? 1 : 0);
+  const std::int64_t halves = 2 * model.num_layers;
   const std::int64_t again = pass.recomputed_in_full;
-  return crossings(model, pass, 4 * model.num_layers + ends + again, 6 * model.num_layers + ends + 2 * again);
+  return crossings(model,
+                   pass,
+                   {.at_once = halves + ends, .in_chunks = halves + again},
+                   {.at_once = halves + ends, .in_chunks = 2 * halves + 2 * again});
 }
 
 TensorTraffic forward_traffic(const ModelSpec& model, const TensorPass& pass) {
+  const std::int64_t halves = 2 * model.num_layers;
   return crossings(model,
                    pass,
-                   2 * model.num_layers + (pass.has_embedding ? 1 : 0),
-                   2 * model.num_layers + (pass.has_head ? 1 : 0));
+                   {.at_once = pass.has_embedding ? 1 : 0, .in_chunks = halves},
+                   {.at_once = pass.has_head ? 1 : 0, .in_chunks = halves});
 }
 
 ReplicaTraffic replica_traffic(const std::vector<ParamSpec>& table, DType compute, int tp) {

@@ -277,6 +277,7 @@ std::vector<ModelChunk> Rank::Parts::make_chunks() {
   const TransformerOptions options{.max_positions = context.spec.data.seq_length,
                                    .tensor_group = &comms.axis(Axis::kTensor),
                                    .shard_sequence = context.spec.parallelism.tp_shard_sequence,
+                                   .overlap_chunks = context.spec.parallelism.tp_overlap_chunks.value(),
                                    .sequence_group = &comms.axis(Axis::kSequence),
                                    .sp_method = context.spec.parallelism.sp_method,
                                    .weights = &weights,

@@ -42,6 +42,8 @@ TEST_CASE("validate: every rule refuses what breaks it, and says what is allowed
       {{"parallelism={tp: 4, tp_shard_sequence: true}", "data.seq_length=10"},
        "parallelism.tp_shard_sequence = true: parallelism.tp = 4 does not divide data.seq_length = 10; "
        "allowed: a data.seq_length of 12, or false"},
+      {{"parallelism={tp: 2, tp_overlap_chunks: 65}"},
+       "parallelism.tp_overlap_chunks = 65: out of range; allowed: a whole number from 1 to 64, or auto"},
       {{"parallelism={dp: 2, zero_stage: 4}"},
        "parallelism.zero_stage = 4: out of range; allowed: a whole number from 0 to 3"},
       {{"parallelism={dp: 6, zero_stage: 2, dp_shard: 4}"},
@@ -297,6 +299,8 @@ TEST_CASE("validate: a field without effect is a warning", "[job]") {
       {{"optimizer={weight_decay: 0, decay_embeddings: true}"}, "optimizer.decay_embeddings: has no effect"},
       {{"optimizer.lr=0"}, "weights will not change"},
       {{"lr_schedule.decay=10%"}, "lr_schedule.decay: has no effect on the style cosine"},
+      {{"parallelism.tp_overlap_chunks=4"},
+       "parallelism.tp_overlap_chunks: has no effect: parallelism.tp is 1"},
       {{"lr_schedule={style: constant, min_lr_ratio: 0.1}"}, "has no effect on the style constant"},
       {{"model.max_position=99"}, "model.max_position: has no effect"},
       {{"model={family: gpt2, rope_theta: 5}"}, "model.rope_theta: has no effect with learned positions"},
@@ -405,6 +409,21 @@ TEST_CASE("validate: missing data is ignored, warned about or refused", "[job]")
   CHECK(messages_of(check(kMinimal, {"data.train='" + scratch.path().string() + "'"}, source)).empty());
   std::filesystem::remove(scratch.path() / "web.bin");
   CHECK_FALSE(check(kMinimal, {"data.train='" + (scratch.path() / "web").string() + "'"}, source).job);
+}
+
+TEST_CASE("validate: tensor parallel ranks overlap in chunks where something runs beside them", "[job]") {
+  JobSource source;
+  source.cuda_available = true;
+  const auto chunks = [&](const Overrides& overrides) {
+    const JobReport report = check(kMinimal, overrides, source);
+    INFO(shown(overrides) << "\n" << messages_of(report));
+    REQUIRE(report.job);
+    return report.job->spec.parallelism.tp_overlap_chunks.value();
+  };
+  CHECK(chunks({"run.device=cuda", "parallelism.tp=2"}) == 4);
+  CHECK(chunks({"run.device=cuda"}) == 1);
+  CHECK(chunks({"run.device=cpu", "parallelism.tp=2"}) == 1);
+  CHECK(chunks({"run.device=cpu", "parallelism={tp: 2, tp_overlap_chunks: 3}"}) == 3);
 }
 
 TEST_CASE("validate: cuda is accepted where it is available", "[job]") {

@@ -23,7 +23,8 @@ Numbers alone(const ModelSpec& spec, DType compute_type) {
   return compute(model.params, model.transformer, random_batches(spec.vocab_size));
 }
 
-double difference_over_ranks(const ModelSpec& spec, DType compute_type, int tp, bool shard_sequence = false) {
+double difference_over_ranks(
+    const ModelSpec& spec, DType compute_type, int tp, bool shard_sequence = false, int overlap_chunks = 1) {
   const Numbers reference = alone(spec, compute_type);
   double worst = 0;
   std::mutex mutex;
@@ -44,7 +45,8 @@ double difference_over_ranks(const ModelSpec& spec, DType compute_type, int tp, 
                       {.max_positions = 16,
                        .loss_chunk_tokens = kChunk,
                        .tensor_group = &group,
-                       .shard_sequence = shard_sequence});
+                       .shard_sequence = shard_sequence,
+                       .overlap_chunks = overlap_chunks});
     Numbers own = compute(params, model, random_batches(spec.vocab_size));
     ReplicaGradients replicas(params, group, comms.tensor_replicas());
     for (int s = params.num_segments(); s-- > 0;) replicas.sum(s);
@@ -65,6 +67,16 @@ TEST_CASE("tensor parallel: loss and every gradient of each model are those of o
         CAPTURE(model.name, tp, shard);
         CHECK(difference_over_ranks(model.spec, DType::kFp64, tp, shard) < 1e-12);
       }
+}
+
+TEST_CASE("tensor parallel: overlap in chunks computes what one rank does", "[model][ranks]") {
+  for (const NamedModel& model : tiny_models())
+    for (const int chunks : {2, 5, 64})
+      for (const bool shard : {false, true}) {
+        CAPTURE(model.name, chunks, shard);
+        CHECK(difference_over_ranks(model.spec, DType::kFp64, 4, shard, chunks) < 1e-12);
+      }
+  CHECK(difference_over_ranks(tiny_qwen3(), DType::kBf16, 4, true, 3) < 3e-2);
 }
 
 TEST_CASE("tensor parallel: fp32, bf16 and fp16 differ by their rounding only", "[model][ranks]") {

@@ -72,6 +72,21 @@ TEST_CASE("tensor traffic: blocks that are computed again, by hand", "[sizing]")
   CHECK(forward_traffic(model(), pass).reduce_scatter.calls == 7);
 }
 
+TEST_CASE("tensor traffic: chunks are the same bytes in more calls, by hand", "[sizing]") {
+  TensorPass pass{.tp = 4, .tokens = 12, .chunk_tokens = 12, .recomputed_in_full = 1};
+  const TensorTraffic at_once = training_traffic(model(), pass);
+  pass.overlap_chunks = 5;
+  // Six halves and one again forward, six halves and both ends at once.
+  CHECK(training_traffic(model(), pass).all_reduce == Traffic{5 * 7 + 8, at_once.all_reduce.bytes});
+  CHECK(forward_traffic(model(), pass).all_reduce.calls == 5 * 6 + 1);
+  // Three tokens of each rank are three chunks at most.
+  pass.shard_sequence = true;
+  const TensorTraffic training = training_traffic(model(), pass);
+  CHECK(training.reduce_scatter == Traffic{3 * 7 + 8, at_once.all_reduce.bytes});
+  CHECK(training.all_gather.calls == 3 * (12 + 2) + 8 + 1);
+  CHECK(forward_traffic(model(), pass).all_gather.calls == 3 * 6 + 1 + 1);
+}
+
 TEST_CASE("tensor traffic: gradients that replicas see parts of, by hand", "[sizing]") {
   const auto table = parameter_table(model());
   CHECK(replica_traffic(table, DType::kFp32, 1) == ReplicaTraffic{});

@@ -32,6 +32,7 @@ enum GridAxis {
   kOptimizer,
   kTp,
   kShardSequence,
+  kOverlapChunks,
   kSp,
   kMethod,
   kDp,
@@ -57,6 +58,7 @@ const std::vector<AxisValues>& axes() {
       {"optimizer", {"adamw", "sgd"}},
       {"tp", {"1", "2", "4"}},
       {"tp_shard_sequence", {"false", "true"}},
+      {"tp_overlap_chunks", {"1", "3"}},
       {"sp", {"1", "2", "4"}},
       {"sp_method", {"ring", "ulysses", "allgather"}},
       {"dp", {"1", "2", "4"}},
@@ -107,6 +109,7 @@ Layout layout_of(const Row& row) {
                 .pp = degree(row, kPp),
                 .recompute = word(row, kRecompute)};
   layout.shard_sequence = row[kShardSequence] == 1;
+  layout.overlap_chunks = row[kOverlapChunks] == 1 ? 3 : 1;
   if (row[kMethod] != kUnused) layout.method = word(row, kMethod);
   layout.zero = row[kZero] > 3 ? row[kZero] - 3 : row[kZero];
   if (row[kZero] > 3) layout.dp_shard = layout.dp * layout.sp / 2;
@@ -151,7 +154,7 @@ std::vector<std::string> overrides_of(const Row& row) {
 
 // What means nothing beside the other values is not there.
 void leave_out_unused(Row& row) {
-  if (degree(row, kTp) == 1) row[kShardSequence] = kUnused;
+  if (degree(row, kTp) == 1) row[kShardSequence] = row[kOverlapChunks] = kUnused;
   if (degree(row, kSp) == 1) row[kMethod] = kUnused;
   if (degree(row, kPp) == 1) row[kSchedule] = row[kStageLayers] = kUnused;
 }

@@ -24,6 +24,7 @@ struct Layout {
   std::string stage_layers;        // layers of each stage, "[2, 1]"; empty = auto
   std::string recompute = "none";  // memory.recompute
   int recompute_layers = 0;        // memory.recompute_layers; 0 = auto
+  int overlap_chunks = 1;          // parallelism.tp_overlap_chunks
 
   int ranks() const { return pp * dp * sp * tp; }
 };
@@ -32,6 +33,7 @@ struct Layout {
 inline std::vector<std::string> overrides_of(const Layout& layout, std::int64_t global_batch = 16) {
   std::string parallelism = fmt::format("dp: {}, tp: {}, sp: {}", layout.dp, layout.tp, layout.sp);
   if (layout.tp > 1) parallelism += fmt::format(", tp_shard_sequence: {}", layout.shard_sequence);
+  if (layout.overlap_chunks > 1) parallelism += fmt::format(", tp_overlap_chunks: {}", layout.overlap_chunks);
   if (layout.sp > 1) parallelism += ", sp_method: " + layout.method;
   if (layout.zero > 0) parallelism += fmt::format(", zero_stage: {}", layout.zero);
   if (layout.dp_shard > 0) parallelism += fmt::format(", dp_shard: {}", layout.dp_shard);

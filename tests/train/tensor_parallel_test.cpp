@@ -69,6 +69,27 @@ TEST_CASE("tensor parallel: fp32 is one run within its rounding", "[train][ranks
   check_equal(reference, train({.dp = 2, .tp = 2}, overrides), 1e-5);
 }
 
+// Chunks that do not divide the tokens, one for each token, and more than there are.
+TEST_CASE("tensor parallel: overlap in any number of chunks is one run, fp64", "[train][ranks]") {
+  const std::vector<std::string> biased = {"model={family: gpt2, num_kv_heads: 4}"};
+  const Outcome reference = train({}, biased);
+  for (const bool shard : {false, true})
+    for (const int chunks : {2, 3, 7, 64}) {
+      CAPTURE(shard, chunks);
+      check_equal(
+          reference,
+          train({.accumulation = 2, .tp = 4, .shard_sequence = shard, .overlap_chunks = chunks}, biased),
+          1e-10);
+    }
+  for (const std::string recompute : {"selective", "full"})
+    check_equal(
+        reference,
+        train(
+            {.accumulation = 2, .tp = 2, .shard_sequence = true, .recompute = recompute, .overlap_chunks = 3},
+            biased),
+        1e-10);
+}
+
 TEST_CASE("tensor parallel: the same job twice gives the same bits", "[train][ranks]") {
   const std::string compute = GENERATE("fp32", "bf16");
   const Outcome once = train({.dp = 2, .accumulation = 2, .tp = 2}, {"precision.compute=" + compute});

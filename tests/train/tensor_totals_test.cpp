@@ -24,7 +24,8 @@ void check_totals(const ModelSpec& model,
                                                .shard_sequence = layout.shard_sequence,
                                                .tokens = tokens,
                                                .chunk_tokens = tokens,
-                                               .recomputed_in_full = recomputed_in_full});
+                                               .recomputed_in_full = recomputed_in_full,
+                                               .overlap_chunks = layout.overlap_chunks});
   const ReplicaTraffic step = replica_traffic(table, compute, layout.tp);
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     CAPTURE(rank);
@@ -50,10 +51,13 @@ TEST_CASE("tensor parallel: bytes sent and held are the closed forms", "[train][
   for (const auto& overrides : jobs) {
     const ModelSpec model = resolved_model(overrides);
     const DType compute = overrides[0].ends_with("bf16") ? DType::kBf16 : DType::kFp32;
-    for (const Layout& layout : {Layout{.dp = 2, .accumulation = 2, .tp = 2},
-                                 Layout{.accumulation = 4, .tp = 4},
-                                 Layout{.accumulation = 4, .tp = 4, .shard_sequence = true}}) {
-      CAPTURE(overrides, layout.tp);
+    for (const Layout& layout :
+         {Layout{.dp = 2, .accumulation = 2, .tp = 2},
+          Layout{.accumulation = 4, .tp = 4},
+          Layout{.accumulation = 4, .tp = 4, .shard_sequence = true},
+          Layout{.accumulation = 4, .tp = 4, .overlap_chunks = 3},
+          Layout{.accumulation = 4, .tp = 4, .shard_sequence = true, .overlap_chunks = 3}}) {
+      CAPTURE(overrides, layout.tp, layout.overlap_chunks);
       check_totals(model, compute, layout, train(layout, overrides));
     }
   }
@@ -67,7 +71,7 @@ TEST_CASE("tensor parallel: what is computed again is sent again", "[train][rank
     const std::vector<std::string> overrides = {"precision.compute=fp32", mode};
     const ModelSpec model = resolved_model(overrides);
     for (const bool shard : {false, true}) {
-      const Layout layout{.accumulation = 2, .tp = 2, .shard_sequence = shard};
+      const Layout layout{.accumulation = 2, .tp = 2, .shard_sequence = shard, .overlap_chunks = 2};
       CAPTURE(mode, shard);
       check_totals(model, DType::kFp32, layout, train(layout, overrides), in_full);
     }

@@ -57,10 +57,11 @@ struct LossSums {
 using SegmentCallback = std::function<void(SegmentIndex)>;
 
 struct TransformerOptions {
-  std::int64_t max_positions = 0;          // rows of the rope tables; the longest sequence
-  std::int64_t loss_chunk_tokens = 0;      // tokens whose logits exist at once; 0 = about 16 MiB of logits
-  Communicator* tensor_group = nullptr;    // the tp group that `params` is cut for; null or one rank = alone
-  bool shard_sequence = false;             // its ranks keep a part of the tokens each between regions
+  std::int64_t max_positions = 0;        // rows of the rope tables; the longest sequence
+  std::int64_t loss_chunk_tokens = 0;    // tokens whose logits exist at once; 0 = about 16 MiB of logits
+  Communicator* tensor_group = nullptr;  // the tp group that `params` is cut for; null or one rank = alone
+  bool shard_sequence = false;           // its ranks keep a part of the tokens each between regions
+  int overlap_chunks = 1;  // pieces of tokens, of which they send one while they compute another
   Communicator* sequence_group = nullptr;  // the sp group that sequences are cut over; null = they are whole
   SequenceMethod sp_method = SequenceMethod::kRing;
   ParameterGather* weights = nullptr;    // makes the weights of a segment whole; null = they always are

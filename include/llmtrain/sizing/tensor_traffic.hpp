@@ -13,8 +13,8 @@
 // forward and the head's backward; a token's loss takes three numbers. With a sharded sequence every crossing
 // is one gather and one scattered sum, and the input of a column-parallel layer is gathered again for its
 // weight gradient, so that it need not be kept. A block that is computed again in full crosses its forward
-// borders again, all but the last; in other modes of recompute nothing crosses again. It knows no time and no
-// overlap.
+// borders again, all but the last; in other modes of recompute nothing crosses again. Where a crossing
+// overlaps with a product it goes in chunks: the same bytes in more calls. It knows no time.
 namespace llmtrain {
 
 struct TensorTraffic {
@@ -33,6 +33,7 @@ struct TensorPass {
   std::int64_t tokens = 0;              // of the micro-batch
   std::int64_t chunk_tokens = 0;        // whose losses are taken at a time
   std::int64_t recomputed_in_full = 0;  // blocks
+  std::int64_t overlap_chunks = 1;      // parallelism.tp_overlap_chunks
   bool has_embedding = true;  // of a pipeline stage; its layers are those of the model it is given with
   bool has_head = true;
 };

@@ -93,6 +93,7 @@ struct ParallelismSpec {
   int sp = 1;
   SequenceMethod sp_method = SequenceMethod::kRing;
   bool tp_shard_sequence = false;
+  std::optional<int> tp_overlap_chunks;  // auto: 4 where communication runs beside computation, else 1
   int zero_stage = 0;  // what dp ranks share: 1 = optimizer state, 2 = gradients too, 3 = and weights
   std::optional<int> dp_shard;              // dp ranks that share one copy; auto: all of them
   bool reshard_after_forward = true;        // zero_stage 3: gathered weights are dropped after each use
