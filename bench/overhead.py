@@ -45,10 +45,11 @@ def main():
             taken[name].append(per_step)
             waits.append(wait)
     for name, values in taken.items():
-        print(f"{name:8} median {statistics.median(values):7.3f} ms   min {min(values):7.3f} ms a step")
-    added = min(taken["all on"]) - min(taken["all off"])
-    print(f"added    {added * 1e3:7.0f} us a step, waiting for data {statistics.median(waits) * 1e3:.0f} us: "
-          f"{(added + statistics.median(waits)) / 1000:.2%} of a step of one second")
+        print(f"{name:8} median {statistics.median(values):7.3f} ms a step, {min(values):.3f} to {max(values):.3f}")
+    added = statistics.median(taken["all on"]) - statistics.median(taken["all off"])
+    wait = statistics.median(waits)
+    print(f"added    {added * 1e3:7.0f} us a step, waiting for data {wait * 1e3:.0f} us: "
+          f"{(added + wait) / 1000:.2%} of a step of one second, all medians")
 
 
 main()

@@ -38,9 +38,11 @@ int ranks_for_this_host() {
 }
 
 int list_plants(bool json) {
+  std::size_t width = 0;
+  for (const PlantEntry& entry : plants()) width = std::max(width, entry.name.size());
   YamlNode list = list_node();
   for (const PlantEntry& entry : plants()) {
-    if (!json) fmt::print("{:<18} {}\n", entry.name, entry.text);
+    if (!json) fmt::print("{:<{}}  {}\n", entry.name, width, entry.text);
     YamlNode node = map_node();
     put(node, "name", scalar_node(std::string(entry.name), true));
     put(node, "text", scalar_node(std::string(entry.text), true));
