@@ -61,7 +61,7 @@ std::unique_ptr<Communicator> GroupFactory::make_local(const Group& group) const
   options.rank = position_of(options_.global_rank, group.members);
   options.timeout = options_.timeout;
   options.jitter = options_.jitter;
-  return make_shm_communicator(options_.region, options, engine_);
+  return make_shm_communicator(options_.region, options, engine_of(group));
 }
 
 std::unique_ptr<Communicator> GroupFactory::make_remote(const Group& group) const {
@@ -75,14 +75,14 @@ std::unique_ptr<Communicator> GroupFactory::make_remote(const Group& group) cons
                                    .jitter = options_.jitter,
                                    .lanes = group.messages};
   return options_.cuda ? make_nccl_communicator(options_.store, options)
-                       : make_gloo_communicator(options_.store, options, engine_);
+                       : make_gloo_communicator(options_.store, options, engine_of(group));
 }
 
 std::unique_ptr<Communicator> GroupFactory::make_two_levels(const Group& group, int per_host) const {
   const int rank = position_of(options_.global_rank, group.members);
-  Group here{.name = group.name, .slot = group.slot, .members = {}};
+  Group here{.name = group.name, .slot = group.slot, .members = {}, .engine = group.engine};
   const std::string across_name = std::string(group.name) + ".across";
-  Group across{.name = across_name.c_str(), .slot = group.slot, .members = {}};
+  Group across{.name = across_name.c_str(), .slot = group.slot, .members = {}, .engine = group.engine};
   for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
     const int global_rank = group.members[static_cast<std::size_t>(member)];
     if (member / per_host == rank / per_host) here.members.push_back(global_rank);
@@ -90,7 +90,12 @@ std::unique_ptr<Communicator> GroupFactory::make_two_levels(const Group& group, 
   }
   auto local = make_local(here);
   auto between = make_remote(across);
-  return make_hierarchical_communicator(std::move(local), std::move(between), make_remote(group), engine_);
+  return make_hierarchical_communicator(
+      std::move(local), std::move(between), make_remote(group), engine_of(group));
+}
+
+const std::shared_ptr<ProgressEngine>& GroupFactory::engine_of(const Group& group) const {
+  return group.engine != nullptr ? group.engine : engine_;
 }
 
 int GroupFactory::host_of(int global_rank) const {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "llmtrain/core/check.hpp"
+#include "llmtrain/shm/progress_engine.hpp"
 #include "llmtrain/shm/region.hpp"
 
 #include "group_factory.hpp"
@@ -61,6 +62,12 @@ std::vector<int> embedding_holders(const std::vector<int>& stages, int rank) {
   return {stages.front(), stages.back()};
 }
 
+// Computation waits for what goes over tp, layer by layer: it must not stand behind a reduction of gradients,
+// which has until the end of the step.
+std::shared_ptr<ProgressEngine> layers_engine() {
+  return std::make_shared<ProgressEngine>();
+}
+
 }  // namespace
 
 MeshComms::MeshComms(const MeshCommsOptions& options)
@@ -83,7 +90,8 @@ MeshComms::MeshComms(const MeshCommsOptions& options)
     axes_[index] = groups_->make({.name = to_string(axis).data(),
                                   .slot = kFirstAxisSlot + static_cast<int>(axis),
                                   .members = group_of(shape, axis, rank),
-                                  .messages = axis == Axis::kPipeline});
+                                  .messages = axis == Axis::kPipeline,
+                                  .engine = axis == Axis::kTensor ? layers_engine() : nullptr});
   }
   if (shape.dp > 1 && shape.sp > 1)
     own_gradient_ =

@@ -16,7 +16,7 @@ at::Tensor TensorRegion::whole(const at::Tensor& rows) const {
 }
 
 PendingRows TensorRegion::begin_whole(const at::Tensor& rows) const {
-  if (!shard_sequence_) return PendingRows(rows);
+  if (!shard_sequence_ || !overlaps()) return PendingRows(whole(rows));
   at::Tensor all = empty_host({rows.size(0) * size(), rows.size(1)}, dtype_of(rows.scalar_type()));  // [t, h]
   auto pending = group_->all_gather_async(rows, all);
   return {std::move(all), std::move(pending)};
@@ -35,7 +35,7 @@ at::Tensor TensorRegion::summed(at::Tensor partial) const {
 }
 
 PendingRows TensorRegion::begin_summed(at::Tensor partial) const {
-  if (is_alone() || plant_ == Plant::kRegionSum) return PendingRows(summed(std::move(partial)));
+  if (!overlaps() || plant_ == Plant::kRegionSum) return PendingRows(summed(std::move(partial)));
   at::Tensor rows = room_for_own(partial);  // [t / parts, h]
   auto pending = begin_sum(std::move(partial), rows);
   return {std::move(rows), std::move(pending)};

@@ -40,7 +40,7 @@ class PendingRows {
 struct RegionOptions {
   Communicator* group = nullptr;  // null or one rank = alone
   bool shard_sequence = false;
-  int chunks = 1;  // of rows that cross beside a product
+  int chunks = 1;  // of rows that cross beside a product; 1 = nothing does
   Plant plant = Plant::kNone;
 };
 
@@ -78,6 +78,8 @@ class TensorRegion {
   at::Tensor summed_of(at::IntArrayRef sizes, DType type, const MakeChunk& make) const;
 
  private:
+  // Else what is begun is done at once: nothing would run beside it.
+  bool overlaps() const { return chunks_ > 1; }
   at::Tensor room_for_own(const at::Tensor& all) const;
   std::unique_ptr<Pending> begin_sum(at::Tensor partial, at::Tensor own) const;
 

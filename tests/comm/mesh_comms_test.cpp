@@ -3,6 +3,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -241,4 +242,26 @@ TEST_CASE("mesh comms: a call that never ends stays open in the black box", "[co
   });
   CHECK(box.num_collectives == 1);
   CHECK(box.ring[0].finished_ns == 0);
+}
+
+TEST_CASE("mesh comms: what goes over tp does not stand behind a reduction over dp", "[comm]") {
+  spawn_ranks(4, [](int rank, const auto& region) {
+    MeshComms comms({.shape = {.dp = 2, .tp = 2}, .global_rank = rank, .region = region, .timeout = 20s});
+    Communicator& dp = comms.axis(Axis::kData);
+    Communicator& tp = comms.axis(Axis::kTensor);
+    at::Tensor gradients = at::ones({8}, at::kFloat);  // [8]
+    at::Tensor rows = at::ones({8}, at::kFloat);       // [8]
+    at::Tensor word = at::ones({1}, at::kFloat);       // [1]
+    std::unique_ptr<Pending> reduction;
+    if (dp.rank() == 0) reduction = dp.all_reduce_async(gradients, ReduceOp::kSum);
+    tp.all_reduce_async(rows, ReduceOp::kSum)->wait();
+    if (dp.rank() == 0) {
+      dp.send(word, 1);
+    } else {
+      dp.recv(word, 0);  // the other's sum over tp is through
+      reduction = dp.all_reduce_async(gradients, ReduceOp::kSum);
+    }
+    reduction->wait();
+    require(rows[0].item<float>() == 2.0F && gradients[0].item<float>() == 2.0F, "sums");
+  });
 }

@@ -149,7 +149,7 @@ void visit_fields(FieldsOf<ParallelismSpec> auto& s, auto&& v) {
     s.tp_shard_sequence);
   v({"tp_overlap_chunks",
      "pieces that a micro-batch's tokens are cut into so that tensor parallel ranks send one while they "
-     "compute the next; `auto` = 4 on GPUs, 1 on CPUs, where ranks share cores",
+     "compute the next; 1 = nothing overlaps; `auto` = 4 on GPUs, 1 on CPUs, where ranks share cores",
      between(1, 64)},
     s.tp_overlap_chunks);
   v({"zero_stage",
