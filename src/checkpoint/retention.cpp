@@ -52,9 +52,12 @@ Status delete_checkpoints(FileSystem& files,
 
 Result<std::vector<std::string>> apply_retention(FileSystem& files,
                                                  const std::string& checkpoints_dir,
-                                                 const RetentionPolicy& policy) {
-  LLMTRAIN_ASSIGN(entries, list_checkpoints(files, checkpoints_dir));
+                                                 const RetentionPolicy& policy,
+                                                 KnownManifests* known) {
+  LLMTRAIN_ASSIGN(entries, list_checkpoints(files, checkpoints_dir, known));
   std::vector<std::string> doomed = decide_retention(entries, policy);
+  if (known != nullptr)
+    for (const std::string& name : doomed) known->erase(name);
   LLMTRAIN_TRY(delete_checkpoints(files, checkpoints_dir, doomed));
   return doomed;
 }

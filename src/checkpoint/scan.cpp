@@ -14,20 +14,20 @@
 namespace llmtrain {
 namespace {
 
-CheckpointEntry describe(FileSystem& files,
-                         const std::string& checkpoints_dir,
-                         const std::string& name,
-                         const StepName& parsed) {
-  CheckpointEntry entry;
-  entry.name = name;
-  entry.path = join_path(checkpoints_dir, name);
-  entry.step = parsed.step;
-  entry.epoch = parsed.epoch.value_or(0);
+KnownManifest known_of(const CheckpointEntry& entry, const Manifest& manifest) {
+  KnownManifest known{.entry = entry, .files = {}};
+  for (const FileRecord& record : manifest.files)
+    known.files.push_back({.name = record.name, .bytes = record.bytes});
+  return known;
+}
+
+// What the manifest says; a problem when there is none that can be read.
+KnownManifest read_manifest(FileSystem& files, CheckpointEntry entry) {
   const auto reader = CheckpointReader::open(files, entry.path);
   if (!reader) {
     const bool missing = reader.error().code == ErrorCode::kNotFound;
     entry.problem = missing ? fmt::format("{} is missing", kManifestName) : to_string(reader.error());
-    return entry;
+    return {.entry = std::move(entry), .files = {}};
   }
   const TrainState& state = reader->state();
   entry.readable = true;
@@ -36,13 +36,31 @@ CheckpointEntry describe(FileSystem& files,
   entry.saved_at = state.saved_at;
   entry.bytes = reader->manifest().total_bytes();
   entry.num_tensors = reader->tensors().size();
-  const VerifyReport report = verify_checkpoint(files, entry.path, VerifyDepth::kSizes);
-  if (state.step != parsed.step) {
+  if (state.step != entry.step)
     entry.problem =
-        fmt::format("the directory says step {} and its manifest step {}", parsed.step, state.step);
-  } else if (!report.intact()) {
-    entry.problem = to_string(report.damages.front());
-  }
+        fmt::format("the directory says step {} and its manifest step {}", entry.step, state.step);
+  return known_of(entry, reader->manifest());
+}
+
+CheckpointEntry describe(FileSystem& files,
+                         const std::string& checkpoints_dir,
+                         const std::string& name,
+                         const StepName& parsed,
+                         KnownManifests* known) {
+  const auto remembered = known != nullptr ? known->find(name) : KnownManifests::iterator();
+  const bool is_known = known != nullptr && remembered != known->end();
+  KnownManifest found = is_known ? remembered->second
+                                 : read_manifest(files,
+                                                 {.name = name,
+                                                  .path = join_path(checkpoints_dir, name),
+                                                  .step = parsed.step,
+                                                  .epoch = parsed.epoch.value_or(0)});
+  CheckpointEntry& entry = found.entry;
+  if (!entry.usable()) return entry;
+  const VerifyReport report = is_known ? verify_sizes(files, entry.path, found.files)
+                                       : verify_checkpoint(files, entry.path, VerifyDepth::kSizes);
+  if (known != nullptr && !is_known && report.intact()) known->emplace(name, found);
+  if (!report.intact()) entry.problem = to_string(report.damages.front());
   return entry;
 }
 
@@ -86,14 +104,16 @@ std::string listing(const std::vector<CheckpointEntry>& entries) {
 
 }  // namespace
 
-Result<std::vector<CheckpointEntry>> list_checkpoints(FileSystem& files, const std::string& checkpoints_dir) {
+Result<std::vector<CheckpointEntry>> list_checkpoints(FileSystem& files,
+                                                      const std::string& checkpoints_dir,
+                                                      KnownManifests* known) {
   std::vector<CheckpointEntry> entries;
   LLMTRAIN_ASSIGN(info, files.info(checkpoints_dir));
   if (!info) return entries;
   LLMTRAIN_ASSIGN(names, files.list(checkpoints_dir));
   for (const DirectoryEntry& entry : names)
     if (const auto parsed = parse_step_name(entry.name))
-      entries.push_back(describe(files, checkpoints_dir, entry.name, *parsed));
+      entries.push_back(describe(files, checkpoints_dir, entry.name, *parsed, known));
   order_and_mark(entries);
   return entries;
 }

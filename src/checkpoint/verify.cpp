@@ -41,8 +41,12 @@ class Verifier {
       add(kManifestName, to_string(manifest.error()));
       return std::move(report_);
     }
-    check_listing(*manifest);
-    for (const FileRecord& record : manifest->files) check_file(record);
+    return run(manifest->files);
+  }
+
+  VerifyReport run(std::span<const FileRecord> records) {
+    check_listing(records);
+    for (const FileRecord& record : records) check_file(record);
     return std::move(report_);
   }
 
@@ -51,14 +55,18 @@ class Verifier {
     report_.damages.push_back({std::move(file), {}, {}, std::move(what)});
   }
 
-  void check_listing(const Manifest& manifest) {
+  void check_listing(std::span<const FileRecord> records) {
     std::set<std::string> listed = {kManifestName};
-    for (const FileRecord& record : manifest.files) listed.insert(record.name);
+    for (const FileRecord& record : records) listed.insert(record.name);
     const auto entries = files_.list(report_.directory);
     if (!entries) return add("", entries.error().message);
-    for (const DirectoryEntry& entry : *entries)
+    bool is_committed = false;
+    for (const DirectoryEntry& entry : *entries) {
+      is_committed |= entry.name == kManifestName;
       if (!listed.contains(entry.name))
         add(entry.name, "not listed in the manifest: it does not belong here");
+    }
+    if (!is_committed) add(kManifestName, "missing: the file was removed");
   }
 
   void check_file(const FileRecord& record) {
@@ -95,6 +103,12 @@ std::string to_string(const Damage& damage) {
 
 VerifyReport verify_checkpoint(FileSystem& files, const std::string& directory, VerifyDepth depth) {
   return Verifier(files, directory, depth).run();
+}
+
+VerifyReport verify_sizes(FileSystem& files,
+                          const std::string& directory,
+                          std::span<const FileRecord> records) {
+  return Verifier(files, directory, VerifyDepth::kSizes).run(records);
 }
 
 }  // namespace llmtrain

@@ -168,7 +168,7 @@ void Checkpointer::let_go_of_old_ones() {
   const auto files = make_posix_filesystem();
   const RetentionPolicy policy{.keep_last = context_.spec.checkpoint.keep_last,
                                .keep_every = context_.plan.keep_every};
-  if (const auto status = apply_retention(*files, checkpoints_dir_, policy); !status)
+  if (const auto status = apply_retention(*files, checkpoints_dir_, policy, &known_); !status)
     context_.events.emit(Note{.severity = Severity::kWarning,
                               .rank = world_.rank(),
                               .text = "old checkpoints stay: " + to_string(status.error())});

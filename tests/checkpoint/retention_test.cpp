@@ -62,6 +62,35 @@ TEST_CASE("retention: keep-last 1 always leaves a complete one (C12)", "[checkpo
   }
 }
 
+TEST_CASE("retention: a manifest that is known is not read again, sizes are looked at every time",
+          "[checkpoint]") {
+  MemoryFileSystem files;
+  KnownManifests known;
+  const auto problem_of = [&](std::int64_t step, KnownManifests* memory) {
+    const auto entries = list_checkpoints(files, kCheckpoints, memory);
+    REQUIRE(entries);
+    for (const CheckpointEntry& entry : *entries)
+      if (entry.step == step) return entry.problem;
+    return std::string("not there");
+  };
+  for (const std::int64_t step : {2, 4, 6}) {
+    REQUIRE(save(files, target_of(kCheckpoints, step), make_sample(), make_state(step)));
+    REQUIRE(apply_retention(files, kCheckpoints, {.keep_last = 2}, &known));
+  }
+  CHECK(known.size() == 2);  // what is deleted is forgotten
+  CHECK(list_checkpoints(files, kCheckpoints, &known)->front().num_tensors ==
+        list_checkpoints(files, kCheckpoints)->front().num_tensors);
+
+  files.contents("checkpoints/step-00000006/manifest.json")[0] ^= 1;
+  CHECK(problem_of(6, &known).empty());
+  CHECK_FALSE(problem_of(6, nullptr).empty());
+
+  files.contents("checkpoints/step-00000004/tokenizer.json") += "x";
+  CHECK_FALSE(problem_of(4, &known).empty());
+  REQUIRE(files.remove_file("checkpoints/step-00000006/manifest.json"));
+  CHECK(problem_of(6, &known).find("missing") != std::string::npos);
+}
+
 TEST_CASE("retention: the decision", "[checkpoint]") {
   const std::vector<CheckpointEntry> entries = {
       entry(30), entry(25), entry(20), entry(15), entry(10), entry(5), entry(0)};

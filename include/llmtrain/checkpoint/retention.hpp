@@ -28,9 +28,11 @@ Status delete_checkpoints(FileSystem& files,
                           const std::string& checkpoints_dir,
                           std::span<const std::string> names);
 
-// List, decide and delete, as one does after a commit. Returns the names deleted.
+// List, decide and delete, as one does after a commit. Returns the names deleted. What one who comes back
+// after every save gives as `known` it need not read again.
 Result<std::vector<std::string>> apply_retention(FileSystem& files,
                                                  const std::string& checkpoints_dir,
-                                                 const RetentionPolicy& policy);
+                                                 const RetentionPolicy& policy,
+                                                 KnownManifests* known = nullptr);
 
 }  // namespace llmtrain

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,8 +34,18 @@ struct CheckpointEntry {
   bool usable() const { return problem.empty(); }
 };
 
+// What was read of manifests, by directory name: committed ones never change, so that a listing that is given
+// this looks only at the sizes of those it knows. For one directory of checkpoints.
+struct KnownManifest {
+  CheckpointEntry entry;
+  std::vector<FileRecord> files;  // names and sizes
+};
+using KnownManifests = std::map<std::string, KnownManifest>;
+
 // All of them, newest first; a directory that does not exist holds none. Reads manifests and sizes, no data.
-Result<std::vector<CheckpointEntry>> list_checkpoints(FileSystem& files, const std::string& checkpoints_dir);
+Result<std::vector<CheckpointEntry>> list_checkpoints(FileSystem& files,
+                                                      const std::string& checkpoints_dir,
+                                                      KnownManifests* known = nullptr);
 
 struct RejectedCheckpoint {
   std::string path;

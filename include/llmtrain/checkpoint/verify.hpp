@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "llmtrain/checkpoint/file_record.hpp"
 #include "llmtrain/core/filesystem.hpp"
 
 // Is a step directory what was committed? Every byte of every file is covered; each damage is named.
@@ -32,5 +34,9 @@ struct VerifyReport {
 };
 
 VerifyReport verify_checkpoint(FileSystem& files, const std::string& directory, VerifyDepth depth);
+// Presence and size of every file, when the manifest's records are at hand; it is not read again.
+VerifyReport verify_sizes(FileSystem& files,
+                          const std::string& directory,
+                          std::span<const FileRecord> records);
 
 }  // namespace llmtrain

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "llmtrain/checkpoint/scan.hpp"
 #include "llmtrain/checkpoint/writer.hpp"
 #include "llmtrain/comm/mesh_comms.hpp"
 #include "llmtrain/optim/optimizer.hpp"
@@ -58,6 +59,7 @@ class Checkpointer {
   std::int64_t saved_step_ = -1;  // saved or restored last
   std::int64_t resumed_from_ = -1;
   std::string previous_;  // directory name of the checkpoint before
+  KnownManifests known_;  // of the checkpoints directory
 };
 
 }  // namespace llmtrain
