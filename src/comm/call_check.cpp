@@ -22,9 +22,14 @@ constexpr std::array<std::string_view, 7> kOperations = {
 enum Operation { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kBarrier, kMessage };
 
 constexpr int kMaxDims = 8;
+constexpr std::size_t kPhase = 4 + kMaxDims;
 // operation, detail (reduction, root or number of the message), element type, number of dimensions,
-// dimensions
-using Signature = std::array<std::int64_t, 4 + kMaxDims>;
+// dimensions; and the phase that the call comes from, which ranks need not share, counted from 1
+using Signature = std::array<std::int64_t, kPhase + 1>;
+
+bool same_call(const Signature& a, const Signature& b) {
+  return std::equal(a.begin(), a.begin() + kPhase, b.begin());
+}
 
 Signature signature_of(Operation operation, std::int64_t detail, const at::Tensor* tensor) {
   Signature signature{};
@@ -46,13 +51,23 @@ std::string describe_tensor(const Signature& s) {
                      fmt::join(s.begin() + 4, s.begin() + 4 + dims, ", "));
 }
 
-std::string describe(const Signature& s) {
+// " in phase \"forward\""; nothing where the rank does not say
+std::string describe_phase(const Signature& s) {
+  if (s[kPhase] < 1 || s[kPhase] > static_cast<std::int64_t>(kNumPhases)) return "";
+  return fmt::format(" in phase \"{}\"", to_string(static_cast<Phase>(s[kPhase] - 1)));
+}
+
+std::string describe_call(const Signature& s) {
   if (s[0] == kBarrier) return "barrier";
   std::string text = fmt::format("{} of {}", kOperations[static_cast<std::size_t>(s[0])], describe_tensor(s));
   if (s[0] == kAllReduce || s[0] == kReduceScatter)
     text += fmt::format(" {}", to_string(static_cast<ReduceOp>(s[1])));
   if (s[0] == kBroadcast) text += fmt::format(" from {}", s[1]);
   return text;
+}
+
+std::string describe(const Signature& s) {
+  return describe_call(s) + describe_phase(s);
 }
 
 at::Tensor to_tensor(const Signature& signature, at::Device device) {
@@ -112,10 +127,14 @@ class CheckedMessage final : public Pending {
 
 class CheckedCommunicator final : public Communicator {
  public:
-  CheckedCommunicator(std::unique_ptr<Communicator> inner, std::vector<int> global_ranks, at::Device device)
+  CheckedCommunicator(std::unique_ptr<Communicator> inner,
+                      std::vector<int> global_ranks,
+                      at::Device device,
+                      const BlackBox* black_box)
       : inner_(std::move(inner)),
         global_ranks_(std::move(global_ranks)),
         device_(device),
+        black_box_(black_box),
         sent_(global_ranks_.size()),
         received_(global_ranks_.size()) {
     LLMTRAIN_CHECK(static_cast<int>(global_ranks_.size()) == size(),
@@ -187,15 +206,21 @@ class CheckedCommunicator final : public Communicator {
   void cancel() override { inner_->cancel(); }
 
  private:
-  void compare(const Signature& mine) {
+  Signature here(Signature signature) const {
+    if (black_box_ != nullptr) signature[kPhase] = static_cast<std::int64_t>(black_box_->phase.load()) + 1;
+    return signature;
+  }
+
+  void compare(const Signature& call) {
     ++calls_;
+    const Signature mine = here(call);
     const at::Tensor in = to_tensor(mine, device_);                  // [width]
     at::Tensor out = at::empty({size(), in.numel()}, in.options());  // [size, width]
     inner_->all_gather(in, out);
     out = out.cpu();  // [size, width]
     for (int peer = 0; peer < size(); ++peer) {
       const Signature theirs = from_tensor(out.select(0, peer));
-      if (theirs == mine) continue;
+      if (same_call(theirs, mine)) continue;
       throw CommError(
           fmt::format("ranks of group {} disagree in call #{}: rank {} calls {}, rank {} calls {}",
                       name(),
@@ -211,7 +236,7 @@ class CheckedCommunicator final : public Communicator {
   at::Tensor announce(const at::Tensor& tensor, int to) {
     check_peer("send", rank(), to, size());
     const auto number = ++sent_[static_cast<std::size_t>(to)];
-    return to_tensor(signature_of(kMessage, number, &tensor), device_);  // [width]
+    return to_tensor(here(signature_of(kMessage, number, &tensor)), device_);  // [width]
   }
 
   std::unique_ptr<Pending> expect(std::unique_ptr<Pending> announcement,
@@ -220,21 +245,23 @@ class CheckedCommunicator final : public Communicator {
                                   const at::Tensor& tensor,
                                   int from) {
     const auto number = ++received_[static_cast<std::size_t>(from)];
-    const Signature expected = signature_of(kMessage, number, &tensor);
+    const Signature expected = here(signature_of(kMessage, number, &tensor));
     auto compare = [this, expected, from](const Signature& sent) { compare_message(sent, expected, from); };
     return std::make_unique<CheckedMessage>(
         std::move(announcement), announced, std::move(message), std::move(compare));
   }
 
   void compare_message(const Signature& sent, const Signature& expected, int from) const {
-    if (sent == expected) return;
-    throw CommError(fmt::format("message #{} of group {}: rank {} sends {} to rank {}, which expects {}",
+    if (same_call(sent, expected)) return;
+    throw CommError(fmt::format("message #{} of group {}: rank {} sends {}{} to rank {}, which expects {}{}",
                                 expected[1],
                                 name(),
                                 global(from),
                                 describe_tensor(sent),
+                                describe_phase(sent),
                                 global(rank()),
-                                describe_tensor(expected)),
+                                describe_tensor(expected),
+                                describe_phase(expected)),
                     {});
   }
 
@@ -243,6 +270,7 @@ class CheckedCommunicator final : public Communicator {
   std::unique_ptr<Communicator> inner_;
   std::vector<int> global_ranks_;
   at::Device device_;
+  const BlackBox* black_box_;
   std::int64_t calls_ = 0;
   std::vector<std::int64_t> sent_;  // messages begun, by peer
   std::vector<std::int64_t> received_;
@@ -252,8 +280,9 @@ class CheckedCommunicator final : public Communicator {
 
 std::unique_ptr<Communicator> make_checked_communicator(std::unique_ptr<Communicator> inner,
                                                         std::vector<int> global_ranks,
-                                                        at::Device device) {
-  return std::make_unique<CheckedCommunicator>(std::move(inner), std::move(global_ranks), device);
+                                                        at::Device device,
+                                                        const BlackBox* black_box) {
+  return std::make_unique<CheckedCommunicator>(std::move(inner), std::move(global_ranks), device, black_box);
 }
 
 }  // namespace llmtrain

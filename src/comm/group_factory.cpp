@@ -35,7 +35,7 @@ std::unique_ptr<Communicator> GroupFactory::make(const Group& group) const {
   auto communicator = connect(group);
   if (options_.check_calls)
     communicator = make_checked_communicator(
-        std::move(communicator), group.members, options_.cuda ? at::kCUDA : at::kCPU);
+        std::move(communicator), group.members, options_.cuda ? at::kCUDA : at::kCPU, options_.black_box);
   if (options_.trace) communicator = make_traced_communicator(std::move(communicator), trace_);
   return communicator;
 }

@@ -101,6 +101,30 @@ TEST_CASE("call check: a different shape of the same size is an error that names
   });
 }
 
+TEST_CASE("call check: both calls are named with the phase that they come from", "[comm]") {
+  spawn_ranks(2, [](int rank, const auto& region) {
+    BlackBox box;
+    box.enter(rank == 0 ? Phase::kForward : Phase::kOptimizer);
+    MeshCommsOptions options = dp_options(2, rank, region);
+    options.check_calls = true;
+    options.black_box = &box;
+    MeshComms comms(options);
+    at::Tensor x = at::zeros({4}, at::kFloat);    // [4]
+    comms.world().all_reduce(x, ReduceOp::kSum);  // the same call from two phases is the same call
+    std::string message;
+    try {
+      if (rank == 0)
+        comms.world().all_reduce(x, ReduceOp::kMax);
+      else
+        comms.world().all_reduce(x, ReduceOp::kSum);
+    } catch (const CommError& error) {
+      message = error.what();
+    }
+    for (const char* word : {"call #2", "[4] max in phase \"forward\"", "[4] sum in phase \"optimizer\""})
+      require(message.find(word) != std::string::npos, message);
+  });
+}
+
 TEST_CASE("call check: a different operation is an error, not a hang", "[comm]") {
   spawn_ranks(3, [](int rank, const auto& region) {
     MeshCommsOptions options = dp_options(3, rank, region);
