@@ -3,27 +3,11 @@
 #include "llmtrain/core/division.hpp"
 #include "llmtrain/placement/recompute.hpp"
 #include "llmtrain/placement/stage_table.hpp"
+#include "llmtrain/placement/zero_place.hpp"
+#include "llmtrain/schedule/held_by_stage.hpp"
 
 namespace llmtrain {
 namespace {
-
-ZeroPlace zero_place(const ParallelismSpec& p) {
-  const int group = p.dp.value() * p.sp;
-  const bool shards = group > 1 && p.dp_shard != 1;
-  const int sharers = shards && p.zero_stage > 0 ? p.dp_shard.value_or(group) : group;
-  return {.stage = shards ? p.zero_stage : 0,
-          .rank = 0,
-          .size = sharers,
-          .copies = group / sharers,
-          .keeps_weights = !p.reshard_after_forward};
-}
-
-std::vector<SegmentRange> chunks_of(const StageMap& map, std::span<const SegmentRange> segments, int stage) {
-  std::vector<SegmentRange> chunks;
-  for (const int virtual_stage : map.virtual_stages(stage))
-    chunks.push_back(segments[static_cast<std::size_t>(virtual_stage)]);
-  return chunks;
-}
 
 // The model as a stage sees it.
 struct StageModel {
@@ -99,8 +83,8 @@ RankCosts rank_costs(const JobSpec& spec,
   const ParallelismSpec& p = spec.parallelism;
   const DType compute = spec.precision.compute;
   const TensorPlace place{.rank = 0, .size = p.tp};
-  const ZeroPlace zero = zero_place(p);
-  const std::vector<SegmentRange> chunks = chunks_of(schedule.map, segments, stage);
+  const ZeroPlace zero = zero_place(p, 0);
+  const std::vector<SegmentRange> chunks = held_by_stage(schedule.map, segments, stage);
   const auto table =
       stage_table(parameter_table(spec.model, {.shard_sequence = p.tp_shard_sequence}), chunks);
   const StageModel part = stage_model(spec.model, spec.memory, chunks);

@@ -23,6 +23,8 @@
 #include "llmtrain/placement/parameter_table.hpp"
 #include "llmtrain/placement/sequence_cut.hpp"
 #include "llmtrain/placement/stage_table.hpp"
+#include "llmtrain/placement/zero_place.hpp"
+#include "llmtrain/schedule/held_by_stage.hpp"
 #include "llmtrain/shm/region.hpp"
 #include "llmtrain/sizing/flops.hpp"
 #include "llmtrain/sizing/pipeline_traffic.hpp"
@@ -40,11 +42,6 @@
 
 namespace llmtrain {
 namespace {
-
-// A copy for every rank is what there is without sharding.
-int zero_stage(const ParallelismSpec& parallelism) {
-  return parallelism.dp_shard == 1 ? 0 : parallelism.zero_stage;
-}
 
 // Ranks are numbered node by node. Empty for one node.
 std::vector<int> hosts_of(const RunPlan& plan) {
@@ -85,16 +82,6 @@ TensorPlace tensor_place(const RankContext& context) {
   return {.rank = coord_of(mesh, context.request.rank).tp, .size = mesh.tp};
 }
 
-// Among one rank there is nothing to spread.
-ZeroPlace zero_place(const JobSpec& spec, MeshComms& comms) {
-  const Communicator& group = comms.shards();
-  return {.stage = group.size() > 1 ? zero_stage(spec.parallelism) : 0,
-          .rank = group.rank(),
-          .size = group.size(),
-          .copies = comms.shard_replicas().size(),
-          .keeps_weights = !spec.parallelism.reshard_after_forward};
-}
-
 TableOptions table_options(const JobSpec& spec) {
   return {.decay_embeddings = spec.optimizer.decay_embeddings,
           .shard_sequence = spec.parallelism.tp_shard_sequence};
@@ -102,10 +89,7 @@ TableOptions table_options(const JobSpec& spec) {
 
 // The pieces of the model on this rank's stage.
 std::vector<SegmentRange> chunks_of(const RankContext& context, const PipelinePlan& plan) {
-  std::vector<SegmentRange> chunks;
-  for (const int virtual_stage : plan.schedule.map.virtual_stages(stage_of(context)))
-    chunks.push_back(plan.segments[static_cast<std::size_t>(virtual_stage)]);
-  return chunks;
+  return held_by_stage<SegmentRange>(plan.schedule.map, plan.segments, stage_of(context));
 }
 
 // Where masters and moments are counted.
@@ -232,7 +216,7 @@ Rank::Parts::Parts(RankContext& rank_context)
       parameters(stage_table(table, chunks_of(context, plan)),
                  context.spec.precision.compute,
                  tensor_place(context),
-                 zero_place(context.spec, comms),
+                 zero_place(context.spec.parallelism, comms.shards().rank()),
                  optimizer_pool(context.spec)),
       weights(parameters, comms.shards(), context.plant),
       reducer(parameters,

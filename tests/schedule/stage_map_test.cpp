@@ -1,6 +1,7 @@
 #include "llmtrain/schedule/stage_map.hpp"
 
 #include "llmtrain/core/check.hpp"
+#include "llmtrain/schedule/held_by_stage.hpp"
 
 #include "tests/support/catch.hpp"
 
@@ -14,6 +15,12 @@ TEST_CASE("stage map: a loop deals the virtual stages round") {
   CHECK(map.virtual_stages(1) == std::vector{1, 4});
   CHECK(map.site(5) == Site{2, 1});
   CHECK(map.virtual_stage({2, 1}) == 5);
+}
+
+TEST_CASE("stage map: what is listed by virtual stage is dealt out to stages") {
+  const std::vector<char> pieces = {'a', 'b', 'c', 'd', 'e', 'f'};
+  CHECK(held_by_stage<char>(StageMap::loop(3, 2), pieces, 1) == std::vector{'b', 'e'});
+  CHECK(held_by_stage<char>(StageMap::vee(3), pieces, 0) == std::vector{'a', 'f'});
 }
 
 TEST_CASE("stage map: a vee comes back to the first stage") {
