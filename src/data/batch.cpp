@@ -14,12 +14,12 @@ std::int64_t micro_batch_width(const BatchShape& shape) {
   return shape.micro_batch_size * shape.dp_size;
 }
 
-Status read_row(const SampleSet& samples, std::int64_t index, TokenBatch& batch) {
+Status read_row(const SampleSet& samples, const BatchShape& shape, std::int64_t index, TokenBatch& batch) {
   const SampleRef ref = samples.at(index);
   const std::size_t width = static_cast<std::size_t>(samples.seq_length() + 1);
   batch.tokens.resize(batch.tokens.size() + width);
   batch.sample_ids.push_back(samples.sample_id(ref));
-  batch.document_begins.push_back(samples.document_begins(ref));
+  if (shape.finds_documents) batch.document_begins.push_back(samples.document_begins(ref));
   ++batch.rows;
   return samples.read(ref, std::span(batch.tokens).last(width));
 }
@@ -80,7 +80,7 @@ Result<TokenBatch> load_batch(const SampleSet& samples,
   batch.step = step;
   batch.micro_batch = micro_batch;
   for (std::int64_t row = 0; row < shape.micro_batch_size; ++row) {
-    LLMTRAIN_TRY(read_row(samples, global_sample_index(shape, step, micro_batch, row), batch));
+    LLMTRAIN_TRY(read_row(samples, shape, global_sample_index(shape, step, micro_batch, row), batch));
   }
   return batch;
 }
@@ -113,7 +113,7 @@ Result<TokenBatch> EvalPlan::load(std::int64_t micro_batch) const {
   batch.micro_batch = micro_batch;
   for (std::int64_t row = 0; row < shape_.micro_batch_size; ++row) {
     const std::int64_t index = global_sample_index(shape_, 1, micro_batch, row);
-    if (index < num_samples_) LLMTRAIN_TRY(read_row(*samples_, index, batch));
+    if (index < num_samples_) LLMTRAIN_TRY(read_row(*samples_, shape_, index, batch));
   }
   return batch;
 }

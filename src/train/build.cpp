@@ -142,7 +142,8 @@ BatchShape batch_shape(const RankContext& context) {
   BatchShape shape{.global_batch_size = plan.global_batch_size,
                    .micro_batch_size = plan.micro_batch_size,
                    .dp_rank = coord_of(plan.mesh, context.request.rank).dp,
-                   .dp_size = plan.mesh.dp};
+                   .dp_size = plan.mesh.dp,
+                   .finds_documents = context.spec.data.document_mask};
   if (context.plant == Plant::kWrongSample && shape.dp_rank + 1 == shape.dp_size) shape.dp_rank = 0;
   return shape;
 }
@@ -278,7 +279,7 @@ std::optional<Evaluator> Rank::Parts::make_evaluator() {
   if (!corpus.valid || context.plan.eval_interval == 0) return std::nullopt;
   const BatchShape shape = batch_shape(context);
   EvalPlan samples(*corpus.valid, context.spec.train.eval_steps * context.plan.global_batch_size, shape);
-  return Evaluator(std::move(samples), token_cut(context), context.spec.data.document_mask, pipeline, comms);
+  return Evaluator(std::move(samples), token_cut(context), pipeline, comms);
 }
 
 // The peak is measured at the first start only, never at a restart: a restart must be quick.

@@ -8,7 +8,7 @@ namespace llmtrain {
 
 EvalReport Evaluator::run(std::int64_t step) {
   const LossSums local = pipeline_.evaluate(static_cast<int>(plan_.num_micro_batches()), [this](int m) {
-    return to_micro_batch(value_or_throw(plan_.load(m)), cut_, document_mask_);
+    return to_micro_batch(value_or_throw(plan_.load(m)), cut_);
   });
   const StepSums sums =
       sum_over_ranks(comms_, {.loss_sum = local.loss, .valid_tokens = static_cast<double>(local.tokens)});

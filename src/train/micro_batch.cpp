@@ -6,7 +6,7 @@
 
 namespace llmtrain {
 
-MicroBatch to_micro_batch(const TokenBatch& batch, const SequenceCut& cut, bool document_mask) {
+MicroBatch to_micro_batch(const TokenBatch& batch, const SequenceCut& cut) {
   const std::int64_t rows = batch.rows;
   LLMTRAIN_CHECK(static_cast<std::int64_t>(batch.tokens.size()) == rows * (cut.length + 1),
                  "{} tokens for {} rows of {} + 1",
@@ -26,7 +26,7 @@ MicroBatch to_micro_batch(const TokenBatch& batch, const SequenceCut& cut, bool 
         *labels++ = ids[i + 1];
       }
   }
-  if (document_mask) out.documents.begins = batch.document_begins;
+  out.documents.begins = batch.document_begins;
   return out;
 }
 

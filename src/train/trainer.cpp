@@ -132,7 +132,7 @@ MicroBatch Trainer::next_micro_batch(std::vector<std::int64_t>& samples) {
   p_.black_box.enter(Phase::kDataWait);
   const TokenBatch tokens = value_or_throw(p_.batches.next());
   samples.insert(samples.end(), tokens.sample_ids.begin(), tokens.sample_ids.end());
-  return to_micro_batch(tokens, p_.cut, p_.spec.data.document_mask);
+  return to_micro_batch(tokens, p_.cut);
 }
 
 void Trainer::wait(const Action& action) {

@@ -84,8 +84,11 @@ TEST_CASE("batch: documents begin where the source says, and each row with one",
   CHECK(document_begins(source, 7, 1) == Begins{0});
   CHECK(document_begins(source, 10, 10) == Begins{0});
   const auto set = samples(50);
-  const TokenBatch batch = load_batch(*set, {.global_batch_size = 6, .micro_batch_size = 3}, 1, 0).value();
-  CHECK(batch.document_begins == std::vector<Begins>(3, Begins{0}));
+  BatchShape shape{.global_batch_size = 6, .micro_batch_size = 3, .finds_documents = true};
+  CHECK(load_batch(*set, shape, 1, 0)->document_begins == std::vector<Begins>(3, Begins{0}));
+  CHECK(EvalPlan(*set, 3, shape).load(0)->document_begins == std::vector<Begins>(3, Begins{0}));
+  shape.finds_documents = false;  // nobody looks for what nobody asks for
+  CHECK(load_batch(*set, shape, 1, 0)->document_begins.empty());
 }
 
 TEST_CASE("batch: shapes that do not divide are refused", "[data]") {

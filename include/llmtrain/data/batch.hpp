@@ -17,6 +17,7 @@ struct BatchShape {
   std::int64_t micro_batch_size = 1;   // mb
   int dp_rank = 0;
   int dp_size = 1;
+  bool finds_documents = false;  // for a mask: where they begin in each row
 
   std::int64_t num_micro_batches() const { return global_batch_size / (micro_batch_size * dp_size); }
 };
@@ -24,7 +25,7 @@ struct BatchShape {
 struct TokenBatch {
   std::vector<std::int32_t> tokens;                        // [rows, S+1] row-major
   std::vector<std::int64_t> sample_ids;                    // of SampleSet::sample_id, one a row
-  std::vector<std::vector<std::int64_t>> document_begins;  // of SampleSet::document_begins, one a row
+  std::vector<std::vector<std::int64_t>> document_begins;  // of SampleSet, one a row; empty unless asked for
   std::int64_t step = 0;                                   // from 1
   std::int64_t micro_batch = 0;                            // within the step
   int rows = 0;

@@ -15,12 +15,8 @@ namespace llmtrain {
 
 class Evaluator {
  public:
-  Evaluator(EvalPlan plan, const SequenceCut& cut, bool document_mask, Pipeline& pipeline, MeshComms& comms)
-      : plan_(std::move(plan)),
-        cut_(cut),
-        document_mask_(document_mask),
-        pipeline_(pipeline),
-        comms_(comms) {}
+  Evaluator(EvalPlan plan, const SequenceCut& cut, Pipeline& pipeline, MeshComms& comms)
+      : plan_(std::move(plan)), cut_(cut), pipeline_(pipeline), comms_(comms) {}
 
   // Collective over the world. Throws DataError and CommError.
   EvalReport run(std::int64_t step);
@@ -28,7 +24,6 @@ class Evaluator {
  private:
   EvalPlan plan_;
   SequenceCut cut_;
-  bool document_mask_;
   Pipeline& pipeline_;
   MeshComms& comms_;
 };

@@ -8,8 +8,8 @@
 namespace llmtrain {
 
 // Rows of S+1 tokens become inputs [rows, s] and the labels that follow them [rows, s], where s of the S
-// tokens are this rank's. Labels are taken before the cut: the last token of a part has one too. Documents
-// matter to attention where `document_mask` says so.
-MicroBatch to_micro_batch(const TokenBatch& batch, const SequenceCut& cut, bool document_mask = false);
+// tokens are this rank's. Labels are taken before the cut: the last token of a part has one too. Attention
+// stays inside the documents of a batch that tells them.
+MicroBatch to_micro_batch(const TokenBatch& batch, const SequenceCut& cut);
 
 }  // namespace llmtrain
