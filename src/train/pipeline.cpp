@@ -88,8 +88,9 @@ LossSums Pipeline::train(const Step& step) {
 void Pipeline::compute(const Step& step, const Action& action, LossSums& sums) {
   ModelChunk& chunk = chunks_[static_cast<std::size_t>(action.chunk)];
   const int m = action.micro_batch;
-  if (awaits_message(action)) step.on_wait(action);
-  const at::Tensor input = take_input(action);  // [b s, h]
+  const Source source = source_of(schedule_.map, stage_, action);
+  if (is_elsewhere(source)) step.on_wait(action);
+  const at::Tensor input = take_input(action, source);  // [b s, h]
   switch (action.kind) {
     case ActionKind::kForward: {
       const MicroBatch& batch = step.batch(m);
@@ -127,16 +128,14 @@ void Pipeline::count_in_flight() {
   peak_in_flight_ = std::max(peak_in_flight_, kept);
 }
 
-bool Pipeline::awaits_message(const Action& action) const {
-  const std::optional<Site> source = source_of(schedule_.map, stage_, action);
-  return source && source->stage != stage_;
+at::Tensor Pipeline::take_input(const Action& action, const Source& source) {
+  if (!source) return {};
+  if (!is_elsewhere(source)) return take_handed(action);
+  return inboxes_.at({source->stage, stage_, payload_of(action.kind)}).take();  // [b s, h]
 }
 
-at::Tensor Pipeline::take_input(const Action& action) {
-  const std::optional<Site> source = source_of(schedule_.map, stage_, action);
-  if (!source) return {};
+at::Tensor Pipeline::take_handed(const Action& action) {
   const Payload payload = payload_of(action.kind);
-  if (source->stage != stage_) return inboxes_.at({source->stage, stage_, payload}).take();  // [b s, h]
   const auto found = handed(payload).find({action.chunk, action.micro_batch});
   LLMTRAIN_CHECK(found != handed(payload).end(),
                  "{} comes before its input was made",
@@ -187,12 +186,13 @@ LossSums Pipeline::evaluate_chunk(int chunk, int micro_batch, const MicroBatch& 
     return {};
   }
   const Action action{.kind = ActionKind::kForward, .chunk = chunk, .micro_batch = micro_batch};
-  const std::optional<Site> source = source_of(schedule_.map, stage_, action);
-  const at::Tensor input =
-      awaits_message(action)
-          ? Inbox(groups_.activations, source->stage, 1, message_shape(batch.tokens.size(0)), hidden_.dtype)
-                .take()
-          : take_input(action);  // [b s, h]
+  const Source source = source_of(schedule_.map, stage_, action);
+  at::Tensor input;  // [b s, h]
+  if (is_elsewhere(source))
+    input = Inbox(groups_.activations, source->stage, 1, message_shape(batch.tokens.size(0)), hidden_.dtype)
+                .take();
+  else if (source)
+    input = take_handed(action);
   const ChunkOutput output = computes.evaluate(batch, input);
   hand_on(action, output.hidden);
   return output.loss;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -98,8 +99,11 @@ class Pipeline {
   Communicator& group_of(Payload payload) const;
   Handed& handed(Payload payload) { return handed_[static_cast<std::size_t>(payload)]; }
 
-  bool awaits_message(const Action& action) const;
-  at::Tensor take_input(const Action& action);
+  // Of an input, where it comes from, if from anywhere.
+  using Source = std::optional<Site>;
+  bool is_elsewhere(const Source& source) const { return source && source->stage != stage_; }
+  at::Tensor take_input(const Action& action, const Source& source);
+  at::Tensor take_handed(const Action& action);
   void hand_on(const Action& action, at::Tensor output);
   void wait_for_sends();
   void compute(const Step& step, const Action& action, LossSums& sums);
