@@ -90,7 +90,7 @@ struct ModelChunk::Impl {
       if (lender && parameters.segment(*lender).is_copy()) copied = lender;
     }
     if (spec.position == PositionKind::kRope)
-      rope = rope_tables(spec, max_positions, accumulation_type(compute));
+      rope = options.rope.defined() ? options.rope : position_tables(spec, max_positions, compute);
     else
       LLMTRAIN_CHECK(spec.max_position.value() >= max_positions,
                      "{} learned positions for sequences of {}",

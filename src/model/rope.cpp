@@ -59,4 +59,9 @@ RopeTables rope_tables(const ModelSpec& model, std::int64_t positions, DType typ
   return tables;
 }
 
+RopeTables position_tables(const ModelSpec& model, std::int64_t positions, DType compute) {
+  if (model.position != PositionKind::kRope) return {};
+  return rope_tables(model, positions, accumulation_type(compute));
+}
+
 }  // namespace llmtrain

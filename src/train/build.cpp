@@ -259,19 +259,21 @@ Progress Rank::Parts::load_or_initialize() {
 }
 
 std::vector<ModelChunk> Rank::Parts::make_chunks() {
-  const TransformerOptions options{.max_positions = context.spec.data.seq_length,
-                                   .tensor_group = &comms.axis(Axis::kTensor),
-                                   .shard_sequence = context.spec.parallelism.tp_shard_sequence,
-                                   .overlap_chunks = context.spec.parallelism.tp_overlap_chunks.value(),
-                                   .sequence_group = &comms.axis(Axis::kSequence),
-                                   .sp_method = context.spec.parallelism.sp_method,
-                                   .weights = &weights,
-                                   .gradients = &reducer,
-                                   .memory = context.spec.memory,
-                                   .plant = context.plant};
+  const ModelSpec model = computed_model(context);
+  TransformerOptions options{.max_positions = context.spec.data.seq_length,
+                             .tensor_group = &comms.axis(Axis::kTensor),
+                             .shard_sequence = context.spec.parallelism.tp_shard_sequence,
+                             .overlap_chunks = context.spec.parallelism.tp_overlap_chunks.value(),
+                             .sequence_group = &comms.axis(Axis::kSequence),
+                             .sp_method = context.spec.parallelism.sp_method,
+                             .weights = &weights,
+                             .gradients = &reducer,
+                             .memory = context.spec.memory,
+                             .plant = context.plant};
+  options.rope = position_tables(model, options.max_positions, context.spec.precision.compute);
   std::vector<ModelChunk> chunks;
   for (const SegmentRange& segments : chunks_of(context, plan))
-    chunks.emplace_back(computed_model(context), parameters, segments, options);
+    chunks.emplace_back(model, parameters, segments, options);
   return chunks;
 }
 

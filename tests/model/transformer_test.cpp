@@ -228,6 +228,21 @@ TEST_CASE("model: chunks that hand on to each other are the whole model", "[mode
   CHECK(gradient_difference(whole.params, cut.params) == 0.0);
 }
 
+TEST_CASE("model: chunks compute with the position tables that they share", "[model]") {
+  const MicroBatch batch = random_batch(2, 5, 37);
+  ModelSpec other = tiny_llama();
+  other.rope_theta = 7;
+  TestModel model(tiny_llama(), DType::kFp64);
+  const auto loss = [&](const ModelSpec& spec, const RopeTables& rope) {
+    Transformer transformer(spec, model.params, {.max_positions = 16, .rope = rope});
+    return transformer.evaluate(batch).loss;
+  };
+  const RopeTables shared = position_tables(other, 16, DType::kFp64);
+  CHECK(loss(tiny_llama(), shared) == loss(other, {}));
+  CHECK(loss(tiny_llama(), shared) != loss(tiny_llama(), {}));
+  CHECK_FALSE(position_tables(tiny_gpt2(), 16, DType::kFp64).defined());
+}
+
 TEST_CASE("model: evaluation leaves gradients and the next step alone", "[model]") {
   const MicroBatch batch = random_batch(2, 5, 37);
   TestModel plain(tiny_llama(), DType::kFp32);

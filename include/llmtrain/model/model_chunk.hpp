@@ -5,6 +5,7 @@
 
 #include "llmtrain/core/plant.hpp"
 #include "llmtrain/model/documents.hpp"
+#include "llmtrain/model/rope.hpp"
 #include "llmtrain/parallel/flat_parameters.hpp"
 #include "llmtrain/placement/stage_cut.hpp"
 #include "llmtrain/spec/job_spec.hpp"
@@ -66,7 +67,8 @@ struct TransformerOptions {
   SequenceMethod sp_method = SequenceMethod::kRing;
   ParameterGather* weights = nullptr;    // makes the weights of a segment whole; null = they always are
   GradientReducer* gradients = nullptr;  // makes room for gradients of a segment; null = it is always there
-  MemorySpec memory{};                   // what blocks keep for backward
+  RopeTables rope{};    // position_tables() that chunks share; undefined = each makes its own
+  MemorySpec memory{};  // what blocks keep for backward
   Plant plant = Plant::kNone;
 };
 

@@ -19,5 +19,7 @@ struct RopeTables {
 double rope_inverse_frequency(const ModelSpec& model, std::int64_t pair);
 
 RopeTables rope_tables(const ModelSpec& model, std::int64_t positions, DType type);
+// Those that a model computes with, in the type for it; undefined where it has no rotary positions.
+RopeTables position_tables(const ModelSpec& model, std::int64_t positions, DType compute);
 
 }  // namespace llmtrain
