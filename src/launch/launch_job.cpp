@@ -67,25 +67,29 @@ SupervisorOptions supervisor_options(const JobSpec& spec,
   return options;
 }
 
-AgentOptions agent_options(const LaunchRequest& request,
-                           const RunDir& run,
-                           FileSystem& files,
-                           int incarnation,
-                           const ResumePoint& point) {
-  const JobSpec& spec = request.job.spec;
-  const RunPlan plan = plan_run(spec);
-  AgentOptions options;
-  options.num_workers = plan.world_size;
+HandsOptions hands_options(const LaunchRequest& request, const RunDir& run) {
+  HandsOptions options;
   options.worker.executable = request.executable;
   options.worker.environment = worker_environment(request);
-  options.worker.request.world_size = plan.world_size;
-  options.worker.request.spec_yaml = options.resolved_yaml = request.job.resolved_yaml;
   options.worker.request.run_dir = run.root().string();
   options.worker.request.engine_path = request.engine_path;
-  options.supervisor = supervisor_options(spec, plan.world_size, incarnation, point);
   // Inside the workers every wait has its own deadline; this one is for when all of them stand still.
-  const Milliseconds stall{static_cast<std::int64_t>(spec.resilience.collective_timeout_s * 2e3)};
-  options.stall_limit = std::max(stall, request.shortest_stall);
+  const double timeout_s = request.job.spec.resilience.collective_timeout_s;
+  options.stall_limit =
+      std::max(Milliseconds{static_cast<std::int64_t>(timeout_s * 2e3)}, request.shortest_stall);
+  return options;
+}
+
+CoordinatorOptions coordinator_options(const LaunchRequest& request,
+                                       const RunDir& run,
+                                       FileSystem& files,
+                                       int incarnation,
+                                       const ResumePoint& point) {
+  const RunPlan plan = plan_run(request.job.spec);
+  CoordinatorOptions options;
+  options.supervisor = supervisor_options(request.job.spec, plan.world_size, incarnation, point);
+  options.procs_per_node = plan.procs_per_node;
+  options.resolved_yaml = request.job.resolved_yaml;
   // The first incarnation takes what was verified a moment ago.
   options.find_checkpoint =
       [&files, checkpoints = run.checkpoints().string(), first = std::optional(point)](int rollback) mutable {
@@ -132,7 +136,11 @@ Result<LaunchOutcome> launch_job(const LaunchRequest& request, FileSystem& files
   LLMTRAIN_ASSIGN(incarnation, next_incarnation(files, run));
   LLMTRAIN_TRY(write_source_spec(files, run, request.job.source_yaml));
   LLMTRAIN_ASSIGN(sink, make_sink(run));
-  Agent agent(agent_options(request, run, files, incarnation, point), run, files, *sink);
+  Agent agent(hands_options(request, run),
+              coordinator_options(request, run, files, incarnation, point),
+              run,
+              files,
+              *sink);
   return LaunchOutcome{agent.run(), {}};
 }
 

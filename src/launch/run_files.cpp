@@ -98,11 +98,13 @@ Status write_source_spec(FileSystem& files, const RunDir& run, const std::string
   return write_file_durably(files, run.source_spec().string(), yaml);
 }
 
-Status prepare_incarnation(
-    FileSystem& files, const RunDir& run, int incarnation, int node, const std::string& yaml) {
-  LLMTRAIN_TRY(make_directories(files, run.logs(incarnation, node).string()));
+Status write_resolved_spec(FileSystem& files, const RunDir& run, int incarnation, const std::string& yaml) {
   LLMTRAIN_TRY(write_file_durably(files, run.resolved_spec(incarnation).string(), yaml));
   return write_file_durably(files, run.resolved_spec().string(), yaml);
+}
+
+Status make_log_directory(FileSystem& files, const RunDir& run, int incarnation, int node) {
+  return make_directories(files, run.logs(incarnation, node).string());
 }
 
 }  // namespace llmtrain

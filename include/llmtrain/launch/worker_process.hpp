@@ -34,6 +34,7 @@ class WorkerProcess {
   pid_t pid() const { return pid_; }
   const std::string& stderr_path() const { return stderr_path_; }
   Subprocess& process() { return process_; }
+  const Subprocess& process() const { return process_; }
   BlackBox& black_box() const { return *box_; }
 
   int control_fd() const { return control_.get(); }
