@@ -94,7 +94,7 @@ Status check_nodes(const Sources& sources, const Stated<NodeRange>& nodes, const
                 "give --node-rank and --rdzv-endpoint HOST:PORT on each node, or start with srun");
 }
 
-std::string first_label(std::string_view name) {
+std::string_view first_label(std::string_view name) {
   return name.substr(0, name.find('.'));
 }
 
@@ -171,7 +171,7 @@ void fill_from(const Sources& sources, const PlacementSource& job, NodePlacement
   placement.endpoint_derived = endpoint && !given && sources.slurm.endpoint;
   if (!endpoint && job.endpoint) placement.endpoint = job.endpoint->value;
   const auto id = first(sources, &PlacementSource::rdzv_id);
-  placement.rdzv_id = id ? id->value : job.rdzv_id ? job.rdzv_id->value : "none";
+  placement.rdzv_id = id ? id->value : job.rdzv_id ? job.rdzv_id->value : "";
   placement.node_rank = value_of(first(sources, &PlacementSource::node_rank));
   placement.procs_per_node = value_of(first(sources, &PlacementSource::procs_per_node));
   placement.max_restarts = value_of(first(sources, &PlacementSource::max_restarts));

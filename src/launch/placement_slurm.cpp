@@ -138,6 +138,9 @@ Result<PlacementSource> stated_by_slurm(const Environment& environment) {
   } else if (std::find(std::begin(kShellSteps), std::end(kShellSteps), *step) != std::end(kShellSteps)) {
     source.shell_only = fmt::format("SLURM_STEP_ID = {}: this is a shell of the allocation", *step);
   }
+  // `srun --pty bash` is a step with one shell in it, however many nodes it has.
+  if (source.shell_only.empty() && variable(environment, "SLURM_PTY_PORT"))
+    source.shell_only = "SLURM_PTY_PORT is set: this is an interactive shell";
   if (!source.shell_only.empty()) return source;
 
   source.rdzv_id = Stated<std::string>{*job, "SLURM_JOB_ID"};

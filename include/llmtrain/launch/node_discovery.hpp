@@ -41,10 +41,10 @@ struct LaunchFlags {
 struct NodePlacement {
   int min_nodes = 1;
   int max_nodes = 1;
-  std::optional<int> node_rank;       // absent: the leader gives a number
-  std::optional<int> procs_per_node;  // of flags and environment; absent: as the job says
-  std::string endpoint;               // host:port; empty: leader.json of the run directory tells
-  std::string rdzv_id;
+  std::optional<int> node_rank;             // absent: the leader gives a number
+  std::optional<int> procs_per_node;        // of flags and environment; absent: as the job says
+  std::string endpoint;                     // host:port; empty: leader.json of the run directory tells
+  std::string rdzv_id;                      // nodes of the same id meet; empty: the run's name
   std::string host;                         // this node's name: SLURMD_NODENAME, or the kernel's
   std::string address;                      // of this host, as the others reach it; "" on one node
   bool founder = false;                     // may begin the job: node 0, or the endpoint is this host
