@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -9,6 +10,8 @@
 #include "llmtrain/checkpoint/writer.hpp"
 #include "llmtrain/launch/log_tail.hpp"
 #include "llmtrain/launch/run_files.hpp"
+
+#include "agent_clock.hpp"
 
 namespace llmtrain {
 namespace {
@@ -31,18 +34,45 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
       files_(files),
       sink_(sink),
       supervisor_(options_.supervisor),
-      incidents_(files, run) {}
+      incidents_(files, run),
+      slots_(static_cast<std::size_t>(num_nodes())) {
+  std::iota(slots_.begin(), slots_.end(), 0);
+  hosts_[options_.node] = options_.host;
+}
 
 void Coordinator::start(Instant now) {
   carry_out(now, supervisor_.start(now));
 }
 
 void Coordinator::tick(Instant now) {
+  search_finished(now);
+  for (const int node : silent_.take_given_up(now)) {
+    unreachable_.insert(node);
+    changes_.push_back({MembershipChange::Kind::kGiveUp, node});
+    node_lost(now, node, "its link carries nothing, and no step is finished any more");
+  }
+  answer(store_.tick(now));
   carry_out(now, supervisor_.tick(now));
+}
+
+void Coordinator::abort(Instant now, ExitCode code, const std::string& reason) {
+  carry_out(now, supervisor_.abort(now, code, reason));
+}
+
+std::optional<Instant> Coordinator::deadline() const {
+  return earliest(supervisor_.deadline(), earliest(silent_.deadline(), store_.deadline()));
+}
+
+void Coordinator::add_poll_fds(std::vector<pollfd>& fds) const {
+  fds.push_back({search_.fd(), POLLIN, 0});
 }
 
 std::vector<AddressedOrder> Coordinator::take_orders() {
   return std::exchange(orders_, {});
+}
+
+std::vector<MembershipChange> Coordinator::take_changes() {
+  return std::exchange(changes_, {});
 }
 
 // ---- reports -------------------------------------------------------------------------------------------
@@ -66,7 +96,7 @@ void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
   event.incarnation = report.incarnation;
   const auto* const step = std::get_if<StepReport>(&event.body);
   if (step != nullptr) {
-    supervisor_.step_finished(step->step);
+    note_steps(now, step->step);
     last_step_ = step->step;
   }
   if (const auto* saved = std::get_if<CheckpointSaved>(&event.body))
@@ -79,7 +109,7 @@ void Coordinator::receive_from(Instant now, int, const WorkerLeft& report) {
   if (report.incarnation != supervisor_.incarnation() || !supervisor_.alive(report.end.rank)) return;
   const EndNote& note = report.end;
   const WorkerEnd end{.rank = note.rank, .signaled = note.signaled, .code = note.code};
-  supervisor_.step_finished(report.note.step);
+  note_steps(now, report.note.step);
   incidents_.note_rank(report.note);
   if (is_failure(classify(end))) {
     incidents_.begin(now, unix_time(), report.incarnation, "process exit");
@@ -95,10 +125,19 @@ void Coordinator::receive_from(Instant now, int, const WorkerLeft& report) {
   carry_out(now, supervisor_.worker_ended(now, end));
 }
 
-void Coordinator::receive_from(Instant, int, const RanksSeen& report) {
+void Coordinator::receive_from(Instant now, int, const RanksSeen& report) {
   if (report.incarnation != supervisor_.incarnation()) return;
-  for (const RankNote& note : report.notes)
-    if (supervisor_.alive(note.rank)) incidents_.note_rank(note);
+  for (const RankNote& note : report.notes) {
+    if (!supervisor_.alive(note.rank)) continue;
+    incidents_.note_rank(note);
+    note_steps(now, note.step);
+  }
+}
+
+void Coordinator::note_steps(Instant now, std::int64_t step) {
+  supervisor_.step_finished(step);
+  if (step > best_step_) silent_.step_finished(now);
+  best_step_ = std::max(best_step_, step);
 }
 
 void Coordinator::receive_from(Instant now, int, const WorkerStalled& report) {
@@ -108,16 +147,33 @@ void Coordinator::receive_from(Instant now, int, const WorkerStalled& report) {
   carry_out(now, supervisor_.worker_stalled(now, report.rank));
 }
 
-void Coordinator::receive_from(Instant now, int, const StopAsked& report) {
+// A scheduler signals every node at once: only a second signal on the same node is impatience.
+void Coordinator::receive_from(Instant now, int node, const StopAsked& report) {
   emit(StopRequested{report.signal});
-  carry_out(now, supervisor_.stop_requested(now));
+  const bool impatient = ++stops_[node] > 1;
+  if (impatient || !supervisor_.stopping()) carry_out(now, supervisor_.stop_requested(now));
 }
 
 void Coordinator::receive_from(Instant, int, const NodeSaid& report) {
   note(report.severity, report.text, report.rank);
 }
 
-void Coordinator::receive_from(Instant, int, const StoreAsked&) {}
+void Coordinator::receive_from(Instant now, int node, const StoreAsked& report) {
+  if (report.incarnation != supervisor_.incarnation() || !supervisor_.alive(report.rank)) return;
+  const auto request = decode_store_request(report.request);
+  if (request)
+    answer(store_.ask(now, {node, report.rank}, *request));
+  else
+    note(Severity::kWarning,
+         "a store request that is not understood: " + request.error().message,
+         report.rank);
+}
+
+void Coordinator::answer(const std::vector<AddressedReply>& replies) {
+  for (const AddressedReply& reply : replies)
+    orders_.emplace_back(reply.to.node,
+                         StoreAnswer{supervisor_.incarnation(), reply.to.rank, encode(reply.reply)});
+}
 
 // ---- commands ------------------------------------------------------------------------------------------
 
@@ -127,23 +183,62 @@ void Coordinator::carry_out(Instant now, const Commands& commands) {
 
 void Coordinator::carry_out(Instant now, const StartWorkers& command) {
   incidents_.forget_ranks();
-  const auto from = prepare(command);
+  store_.clear();
+  stop_after_start_ = false;
+  if (options_.in_background) return search(command);
+  start_from(now, prepare(command));
+}
+
+void Coordinator::search(const StartWorkers& command) {
+  search_wanted_ = command;
+  if (search_.running()) {
+    search_is_old_ = true;
+    return;
+  }
+  search_is_old_ = false;
+  search_.start([this, command] { return prepare(command); });
+}
+
+void Coordinator::search_finished(Instant now) {
+  const auto from = search_.take();
+  if (!from || !search_wanted_) return;
+  if (search_is_old_) return search(*search_wanted_);
+  search_wanted_.reset();
+  start_from(now, *from);
+}
+
+void Coordinator::start_from(Instant now, const Result<ResumePoint>& from) {
   if (!from) return start_failed(now, exit_code_for(from.error().code), to_string(from.error()), all_ranks());
   for (const CheckpointRejected& rejected : from->rejected) emit(rejected);
   incidents_.resumed(from->step);
+  order_start(std::filesystem::path(from->path).filename().string());
+  if (std::exchange(stop_after_start_, false)) order_all(StopOrder{});
+}
+
+void Coordinator::order_start(const std::string& checkpoint) {
+  arrange_nodes();
   StartOrder order;
-  order.incarnation = command.incarnation;
+  order.incarnation = supervisor_.incarnation();
   order.epoch = options_.epoch;
   order.nodes = num_nodes();
   order.num_workers = options_.procs_per_node;
   order.world_size = options_.supervisor.num_workers;
   order.spec_yaml = options_.resolved_yaml;
-  order.resume_path = from->path;
-  for (int node = 0; node < num_nodes(); ++node) {
+  order.checkpoint = checkpoint;
+  order.first_rank = 0;
+  for (const int node : slots_) {
     order.node = node;
-    order.first_rank = node * options_.procs_per_node;
     orders_.emplace_back(node, order);
+    order.first_rank += options_.procs_per_node;
   }
+}
+
+// Nothing was started yet: what is to be killed counts as gone at once.
+void Coordinator::start_cancelled(Instant now) {
+  search_wanted_.reset();
+  for (const int rank : all_ranks())
+    if (supervisor_.alive(rank))
+      carry_out(now, supervisor_.worker_ended(now, {.rank = rank, .signaled = true, .code = 9}));
 }
 
 Result<ResumePoint> Coordinator::prepare(const StartWorkers& command) {
@@ -166,14 +261,19 @@ void Coordinator::start_failed(Instant now,
 }
 
 void Coordinator::carry_out(Instant, const RequestStop&) {
-  order_all(StopOrder{});
+  if (searching())
+    stop_after_start_ = true;
+  else
+    order_all(StopOrder{});
 }
 
-void Coordinator::carry_out(Instant, const KillWorkers&) {
+void Coordinator::carry_out(Instant now, const KillWorkers&) {
+  if (searching()) return start_cancelled(now);
   order_all(KillOrder{});
 }
 
 void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
+  search_wanted_.reset();
   incidents_.begin(now, unix_time(), supervisor_.incarnation(), "agent");
   const std::string action =
       command.restarts
@@ -195,7 +295,9 @@ void Coordinator::show_stderr(int rank) {
 void Coordinator::carry_out(Instant, const Finish& command) {
   code_ = command.code;
   emit(RunFinished{to_int(command.code), last_step_, command.reason});
-  order_all(FinishOrder{to_int(command.code), command.reason});
+  search_wanted_.reset();
+  finish_ = {to_int(command.code), command.reason};
+  order_all(finish_);
 }
 
 void Coordinator::order_all(const NodeOrder& order) {
@@ -212,7 +314,8 @@ void Coordinator::note(Severity severity, const std::string& text, int rank) {
 
 std::vector<int> Coordinator::ranks_of(int node) const {
   std::vector<int> ranks(static_cast<std::size_t>(options_.procs_per_node));
-  std::iota(ranks.begin(), ranks.end(), node * options_.procs_per_node);
+  const auto slot = std::find(slots_.begin(), slots_.end(), node) - slots_.begin();
+  std::iota(ranks.begin(), ranks.end(), static_cast<int>(slot) * options_.procs_per_node);
   return ranks;
 }
 

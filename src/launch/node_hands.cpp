@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include <fmt/format.h>
 
+#include "llmtrain/core/file_operations.hpp"
 #include "llmtrain/job/worker_exit.hpp"
 #include "llmtrain/launch/run_files.hpp"
 #include "llmtrain/shm/region.hpp"
@@ -39,10 +41,7 @@ void NodeHands::carry_out(Instant now, const StartOrder& order) {
   node_ = order.node;
   started_ = now;
   next_look_ = now + kLookPeriod;
-  const Status status =
-      workers_.empty()
-          ? start(order)
-          : Error{ErrorCode::kInternal, "workers of an earlier incarnation are alive on this node", {}};
+  const Status status = start(order);
   if (status) return;
   StartFailed failed{
       order.incarnation, to_int(exit_code_for(status.error().code)), to_string(status.error()), {}};
@@ -51,7 +50,25 @@ void NodeHands::carry_out(Instant now, const StartOrder& order) {
   reports_.push_back(std::move(failed));
 }
 
+// What an order can say wrong; the agent that sent it may be another build for all we know.
+Status NodeHands::check(const StartOrder& order) const {
+  const auto refuse = [](const std::string& what) {
+    return Error{ErrorCode::kInternal, "an order to start that cannot be carried out: " + what, {}};
+  };
+  if (!workers_.empty()) return refuse("workers of an earlier incarnation are alive on this node");
+  if (order.num_workers < 1 || order.num_workers > kMaxLocalRanks)
+    return refuse(fmt::format("{} workers; allowed: 1 to {}", order.num_workers, kMaxLocalRanks));
+  if (order.incarnation < 0 || order.node < 0 || order.first_rank < 0 ||
+      order.first_rank > order.world_size - order.num_workers)
+    return refuse(
+        fmt::format("ranks {} and {} more of {}", order.first_rank, order.num_workers - 1, order.world_size));
+  if (!order.checkpoint.empty() && !is_bare_name(order.checkpoint))
+    return refuse("its checkpoint is not the name of one");
+  return ok_status();
+}
+
 Status NodeHands::start(const StartOrder& order) {
+  LLMTRAIN_TRY(check(order));
   LLMTRAIN_TRY(make_log_directory(files_, run_, order.incarnation, order.node));
   LLMTRAIN_ASSIGN(shm, create_shm_region(order.num_workers));
   for (int local = 0; local < order.num_workers; ++local) LLMTRAIN_TRY(start_worker(order, local, shm.get()));
@@ -67,10 +84,20 @@ Status NodeHands::start_worker(const StartOrder& order, int local_rank, int shm_
   request.node = order.node;
   request.incarnation = order.incarnation;
   request.spec_yaml = order.spec_yaml;
-  request.resume_path = order.resume_path;
+  request.epoch = order.epoch;
+  if (!order.checkpoint.empty()) request.resume_path = (run_.checkpoints() / order.checkpoint).string();
+  request.error_file =
+      (run_.logs(order.incarnation, order.node) / fmt::format("rank{}.error.json", request.rank)).string();
   launch.shm_fd = shm_fd;
   launch.stdout_path = run_.rank_stdout(order.incarnation, order.node, request.rank).string();
   launch.stderr_path = run_.rank_stderr(order.incarnation, order.node, request.rank).string();
+  UniqueFd workers_end;
+  if (order.nodes > 1) {
+    LLMTRAIN_ASSIGN(ends, WorkerStore::open());
+    workers_end = std::move(ends.second);
+    launch.store_fd = workers_end.get();
+    stores_.insert_or_assign(request.rank, std::move(ends.first));
+  }
   LLMTRAIN_ASSIGN(worker, WorkerProcess::start(launch));
   workers_.emplace(request.rank, std::move(worker));
   return ok_status();
@@ -86,7 +113,10 @@ void NodeHands::carry_out(Instant, const KillOrder&) {
   for (auto& [rank, worker] : workers_) worker.process().kill_group();
 }
 
-void NodeHands::carry_out(Instant, const StoreAnswer&) {}
+void NodeHands::carry_out(Instant, const StoreAnswer& order) {
+  const auto store = stores_.find(order.rank);
+  if (order.incarnation == incarnation_ && store != stores_.end()) store->second.answer(order.reply);
+}
 
 void NodeHands::clear(Instant now) {
   clearing_ = true;
@@ -98,6 +128,7 @@ void NodeHands::add_poll_fds(std::vector<pollfd>& fds) const {
     fds.push_back({worker.process().pidfd(), POLLIN, 0});
     fds.push_back({worker.control_fd(), POLLIN, 0});  // a closed one is -1, which poll passes over
   }
+  for (const auto& [rank, store] : stores_) fds.push_back({store.fd(), POLLIN, 0});
 }
 
 std::optional<Instant> NodeHands::deadline() const {
@@ -106,6 +137,7 @@ std::optional<Instant> NodeHands::deadline() const {
 
 void NodeHands::poll(Instant now) {
   for (auto& [rank, worker] : workers_) read_events(worker);
+  read_stores();
   reap();
   if (next_look_ && now >= *next_look_) {
     next_look_ = now + kLookPeriod;
@@ -122,15 +154,28 @@ std::vector<NodeReport> NodeHands::take_reports() {
   return std::exchange(reports_, {});
 }
 
-std::int64_t NodeHands::step() const {
-  std::int64_t step = 0;
-  for (const auto& [rank, worker] : workers_) step = std::max(step, worker.black_box().step.load());
-  return step;
+void NodeHands::put_back(std::vector<NodeReport> reports) {
+  reports.insert(
+      reports.end(), std::make_move_iterator(reports_.begin()), std::make_move_iterator(reports_.end()));
+  reports_ = std::move(reports);
+}
+
+// At most a second: those that SIGKILL does not end are left to the kernel.
+void NodeHands::end_all() {
+  carry_out(Instant{0}, KillOrder{});
+  for (int round = 0; round < 1000 && !workers_.empty(); ++round) {
+    std::vector<pollfd> fds;
+    for (const auto& [rank, worker] : workers_) fds.push_back({worker.process().pidfd(), POLLIN, 0});
+    ::poll(fds.data(), fds.size(), 1);
+    reap();
+  }
+  abandon();
 }
 
 void NodeHands::abandon() {
   for (auto& [rank, worker] : workers_) worker.process().abandon();
   workers_.clear();
+  stores_.clear();
   kill_adopted_orphans({});
 }
 
@@ -143,6 +188,12 @@ void NodeHands::read_events(WorkerProcess& worker) {
       reports_.push_back(NodeSaid{
           Severity::kWarning, worker.rank(), "a message that is not understood: " + event.error().message});
   }
+}
+
+void NodeHands::read_stores() {
+  for (auto& [rank, store] : stores_)
+    for (std::string& packet : store.read())
+      reports_.push_back(StoreAsked{incarnation_, rank, std::move(packet)});
 }
 
 void NodeHands::reap() {
@@ -162,6 +213,7 @@ void NodeHands::reap() {
                        .cause = describe_end(end->signaled, end->code),
                        .by_agent = killing_ && end->signaled};
     left.push_back(WorkerLeft{incarnation_, note, look_at_worker(worker)});
+    stores_.erase(worker.rank());
     it = workers_.erase(it);
   }
   if (left.empty()) return;
@@ -180,6 +232,8 @@ RankNote NodeHands::look_at_worker(const WorkerProcess& worker) const {
 void NodeHands::look() {
   RanksSeen seen{incarnation_, {}};
   for (const auto& [rank, worker] : workers_) seen.notes.push_back(look_at_worker(worker));
+  // Nobody may be there to take them: where ranks are now replaces where they were.
+  std::erase_if(reports_, [](const NodeReport& report) { return std::holds_alternative<RanksSeen>(report); });
   if (!seen.notes.empty()) reports_.push_back(std::move(seen));
 }
 

@@ -25,7 +25,7 @@ void list_fields(Is<StartOrder> auto& order, auto&& field) {
   field("num_workers", order.num_workers);
   field("world_size", order.world_size);
   field("spec_yaml", order.spec_yaml);
-  field("resume_path", order.resume_path);
+  field("checkpoint", order.checkpoint);
 }
 void list_fields(Is<StopOrder> auto&, auto&&) {}
 void list_fields(Is<KillOrder> auto&, auto&&) {}

@@ -54,8 +54,8 @@ Status make_run_directory(FileSystem& files, const RunDir& run) {
   return ok_status();
 }
 
-Status check_writable(FileSystem& files, const RunDir& run) {
-  const std::string path = (run.control() / "probe").string();
+Status check_writable(FileSystem& files, const RunDir& run, const std::string& probe) {
+  const std::string path = (run.control() / probe).string();
   const std::vector<std::byte> bytes(kProbeBytes, std::byte{0x55});
   const auto write = [&]() -> Status {
     LLMTRAIN_ASSIGN(file, files.create(path));

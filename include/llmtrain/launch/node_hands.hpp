@@ -9,11 +9,11 @@
 #include <poll.h>
 
 #include "llmtrain/core/filesystem.hpp"
-#include "llmtrain/core/unique_fd.hpp"
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/launch/node_messages.hpp"
 #include "llmtrain/launch/supervisor.hpp"
 #include "llmtrain/launch/worker_process.hpp"
+#include "llmtrain/launch/worker_store.hpp"
 
 // The workers of one node: orders in, reports out.
 //
@@ -29,7 +29,7 @@ struct HandsOptions {
 
 class NodeHands {
  public:
-  // `files` must outlive it. `node` is known before the first order, for messages only.
+  // `files` must outlive it.
   NodeHands(HandsOptions options, const RunDir& run, FileSystem& files);
 
   void carry_out(Instant now, const NodeOrder& order);
@@ -41,12 +41,14 @@ class NodeHands {
   // Takes in what has happened: messages, ends, silence.
   void poll(Instant now);
   std::vector<NodeReport> take_reports();
+  // Those that could not be passed on come back, to be taken again before newer ones.
+  void put_back(std::vector<NodeReport> reports);
 
   bool idle() const { return workers_.empty(); }
-  // Of the furthest worker of this incarnation, its last finished step.
-  std::int64_t step() const;
   // Lets go of workers that cannot be killed, and ends what they have left behind.
   void abandon();
+  // The same after killing them and waiting for a second at most.
+  void end_all();
 
  private:
   void carry_out(Instant now, const StartOrder& order);
@@ -54,9 +56,11 @@ class NodeHands {
   void carry_out(Instant now, const KillOrder& order);
   void carry_out(Instant now, const FinishOrder&) { (void)now; }  // the agent's
   void carry_out(Instant now, const StoreAnswer& order);
+  Status check(const StartOrder& order) const;
   Status start(const StartOrder& order);
   Status start_worker(const StartOrder& order, int local_rank, int shm_fd);
   void read_events(WorkerProcess& worker);
+  void read_stores();
   void reap();
   void look();
   void watch(Instant now);
@@ -66,6 +70,7 @@ class NodeHands {
   RunDir run_;
   FileSystem& files_;
   std::map<int, WorkerProcess> workers_;  // alive, by rank
+  std::map<int, WorkerStore> stores_;     // on several nodes, of the same ranks
   std::set<int> garbled_;                 // ranks whose messages were not understood: said once
   std::vector<NodeReport> reports_;
   int incarnation_ = 0;

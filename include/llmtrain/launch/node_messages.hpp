@@ -26,8 +26,8 @@ struct StartOrder {  // start these ranks; no worker of an earlier incarnation i
   int first_rank = 0;
   int num_workers = 1;
   int world_size = 1;
-  std::string spec_yaml;    // resolved
-  std::string resume_path;  // step directory; empty = step 0
+  std::string spec_yaml;   // resolved
+  std::string checkpoint;  // name of a step directory to go on from; empty = step 0
   friend bool operator==(const StartOrder&, const StartOrder&) = default;
 };
 struct StopOrder {  // ask every worker to stop after its step

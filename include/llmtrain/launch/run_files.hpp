@@ -12,8 +12,8 @@ namespace llmtrain {
 // Makes the directory and its `control/`; nothing else is touched. Storage errors name the path.
 Status make_run_directory(FileSystem& files, const RunDir& run);
 
-// Whether bytes can be written there: writes, syncs and removes a small file of its own.
-Status check_writable(FileSystem& files, const RunDir& run);
+// Whether bytes can be written there: writes, syncs and removes a small file called `probe`.
+Status check_writable(FileSystem& files, const RunDir& run, const std::string& probe = "probe");
 
 // Whether some launch has worked here: a spec, a metrics file or a checkpoint lies in it.
 Result<bool> is_used(FileSystem& files, const RunDir& run);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "llmtrain/core/exit_code.hpp"
+#include "llmtrain/core/instant.hpp"
 
 // Decides whether the right processes are alive: events in, commands out.
 //
@@ -16,9 +16,6 @@
 // argument, and the agent carries the commands out. Two incarnations never overlap: StartWorkers is
 // issued only when every worker of the one before has been reported gone, and every node is ready.
 namespace llmtrain {
-
-using Milliseconds = std::chrono::milliseconds;
-using Instant = std::chrono::milliseconds;  // monotonic, since any origin
 
 struct SupervisorOptions {
   int num_workers = 1;

@@ -22,6 +22,7 @@ struct WorkerLaunch {
   std::vector<std::string> environment;
   WorkerRequest request;  // all but its descriptors
   int shm_fd = -1;        // the agent's; -1 = none
+  int store_fd = -1;      // the worker's end of its way to the key-value store; -1 = none
   std::string stdout_path;
   std::string stderr_path;
 };
