@@ -22,7 +22,7 @@ void Coordinator::node_joined(Instant now, int node, const std::string& host) {
   silent_.back(node);
   unreachable_.erase(node);
   note(Severity::kInfo, fmt::format("{} has joined", name_of(node)));
-  if (done()) orders_.emplace_back(node, finish_);
+  orders_.emplace_back(node, done() ? NodeOrder(finish_) : NodeOrder(ClearOrder{}));
 }
 
 void Coordinator::node_silent(Instant now, int node, bool link_acks) {

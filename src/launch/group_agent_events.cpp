@@ -29,11 +29,11 @@ void GroupAgent::handle(Instant now, const BecameLeader& event) {
   leading_ = {event.epoch, group_.node(), was_member_};
   was_member_ = true;
   options_.say(fmt::format("node {} leads (epoch {})", group_.node(), event.epoch));
-  hands_.clear(now);
+  hands_.carry_out(now, NodeOrder(ClearOrder{}));
   search_.start(options_.find_checkpoint);
 }
 
-void GroupAgent::handle(Instant now, const FollowsLeader& event) {
+void GroupAgent::handle(Instant, const FollowsLeader& event) {
   was_member_ = true;
   follows_ = event.node >= 0;
   if (!follows_) {
@@ -41,7 +41,6 @@ void GroupAgent::handle(Instant now, const FollowsLeader& event) {
     return;
   }
   options_.say(fmt::format("node {} follows {} (epoch {})", event.node, event.leader_host, event.epoch));
-  hands_.clear(now);
 }
 
 void GroupAgent::handle(Instant, const LeaderSilent& event) {

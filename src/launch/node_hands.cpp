@@ -118,7 +118,7 @@ void NodeHands::carry_out(Instant, const StoreAnswer& order) {
   if (order.incarnation == incarnation_ && store != stores_.end()) store->second.answer(order.reply);
 }
 
-void NodeHands::clear(Instant now) {
+void NodeHands::carry_out(Instant now, const ClearOrder&) {
   clearing_ = true;
   carry_out(now, KillOrder{});
 }

@@ -29,6 +29,7 @@ void list_fields(Is<StartOrder> auto& order, auto&& field) {
 }
 void list_fields(Is<StopOrder> auto&, auto&&) {}
 void list_fields(Is<KillOrder> auto&, auto&&) {}
+void list_fields(Is<ClearOrder> auto&, auto&&) {}
 void list_fields(Is<FinishOrder> auto& order, auto&& field) {
   field("code", order.code);
   field("reason", order.reason);
@@ -114,7 +115,7 @@ namespace {
 using message_json::Json;
 
 // In the order of the variants.
-constexpr const char* kOrders[] = {"start", "stop", "kill", "finish", "store_answer"};
+constexpr const char* kOrders[] = {"start", "stop", "kill", "clear", "finish", "store_answer"};
 constexpr const char* kReports[] = {
     "ready", "start_failed", "said", "left", "seen", "stalled", "stop_asked", "note", "store_asked"};
 static_assert(std::size(kOrders) == std::variant_size_v<NodeOrder>);

@@ -33,9 +33,6 @@ class NodeHands {
   NodeHands(HandsOptions options, const RunDir& run, FileSystem& files);
 
   void carry_out(Instant now, const NodeOrder& order);
-  // Kills what runs, whoever ordered it. NodeReady is reported when nobody is left.
-  void clear(Instant now);
-
   void add_poll_fds(std::vector<pollfd>& fds) const;
   std::optional<Instant> deadline() const;
   // Takes in what has happened: messages, ends, silence.
@@ -54,6 +51,7 @@ class NodeHands {
   void carry_out(Instant now, const StartOrder& order);
   void carry_out(Instant now, const StopOrder& order);
   void carry_out(Instant now, const KillOrder& order);
+  void carry_out(Instant now, const ClearOrder& order);
   void carry_out(Instant now, const FinishOrder&) { (void)now; }  // the agent's
   void carry_out(Instant now, const StoreAnswer& order);
   Status check(const StartOrder& order) const;

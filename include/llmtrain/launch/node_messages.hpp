@@ -36,6 +36,9 @@ struct StopOrder {  // ask every worker to stop after its step
 struct KillOrder {  // report where everybody is, then SIGKILL
   friend bool operator==(const KillOrder&, const KillOrder&) = default;
 };
+struct ClearOrder {  // kill whatever runs, whoever started it, and say NodeReady when nobody is left
+  friend bool operator==(const ClearOrder&, const ClearOrder&) = default;
+};
 struct FinishOrder {  // the job is over: end with this code
   int code = 0;
   std::string reason;
@@ -47,7 +50,7 @@ struct StoreAnswer {  // to what a worker asked of the key-value store (control/
   std::string reply;  // bytes
   friend bool operator==(const StoreAnswer&, const StoreAnswer&) = default;
 };
-using NodeOrder = std::variant<StartOrder, StopOrder, KillOrder, FinishOrder, StoreAnswer>;
+using NodeOrder = std::variant<StartOrder, StopOrder, KillOrder, ClearOrder, FinishOrder, StoreAnswer>;
 
 struct NodeReady {  // no worker is left on this node: it can start an incarnation
   friend bool operator==(const NodeReady&, const NodeReady&) = default;
