@@ -44,7 +44,7 @@ Result<ControlOptions> control_options(const LaunchRequest& request, const RunDi
   options.founder = placement.founder;
   options.control_dir = run.control().string();
   options.expected_hosts = placement.expected_hosts;
-  options.join_timeout = request.join_timeout;
+  options.join_timeout = join_timeout(request);
   LLMTRAIN_ASSIGN(token, find_token(placement, run));
   options.token = std::move(token);
   return options;

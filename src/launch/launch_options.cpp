@@ -43,7 +43,7 @@ SupervisorOptions supervisor_options(const LaunchRequest& request,
   options.max_restarts = resilience.max_restarts;
   options.no_progress_limit = resilience.no_progress_limit;
   options.stop_grace = Milliseconds{static_cast<std::int64_t>(resilience.stop_grace_s * 1e3)};
-  options.join_timeout = request.join_timeout;
+  options.join_timeout = join_timeout(request);
   return options;
 }
 
@@ -72,6 +72,10 @@ Status check_invariants(FileSystem& files, const ResumePoint& point, const JobSp
   if (saved.data.seq_length != spec.data.seq_length)
     return differs("data.seq_length", saved.data.seq_length, spec.data.seq_length);
   return ok_status();
+}
+
+Milliseconds join_timeout(const LaunchRequest& request) {
+  return Milliseconds{static_cast<std::int64_t>(request.job.spec.launch.join_timeout_s * 1e3)};
 }
 
 HandsOptions hands_options(const LaunchRequest& request, const RunDir& run) {

@@ -25,8 +25,7 @@ struct LaunchRequest {
   std::vector<std::string> environment;  // "NAME=value" of this process; launch.env is added to it
   // A worker may stand still for twice resilience.collective_timeout_s, and never for less than this.
   std::chrono::milliseconds shortest_stall{60'000};
-  NodePlacement placement;                          // this node among how many
-  std::chrono::milliseconds join_timeout{600'000};  // how long nodes wait for each other
+  NodePlacement placement;  // this node among how many
   // Sentences for the console of a node that does not lead; the leader's events go to its sinks.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
