@@ -1,138 +1,35 @@
 #include "llmtrain/launch/launch_job.hpp"
 
-#include <algorithm>
-#include <cstdlib>
-
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <fmt/format.h>
-
-#include "llmtrain/checkpoint/reader.hpp"
-#include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/launch/agent.hpp"
 #include "llmtrain/launch/run_files.hpp"
 #include "llmtrain/launch/run_lock.hpp"
 
+#include "launch_on_nodes.hpp"
+#include "launch_options.hpp"
+
 namespace llmtrain {
-namespace {
-
-// A closed standard stream would give its number to the next file, and the child's output would go there.
-void open_standard_streams() {
-  int fd = 0;
-  while (fd >= 0 && fd <= 2) fd = open("/dev/null", O_RDWR);
-  if (fd > 2) close(fd);
-}
-
-// `launch.env` over what the process has.
-std::vector<std::string> worker_environment(const LaunchRequest& request) {
-  const auto& added = request.job.spec.launch.env;
-  std::vector<std::string> result;
-  for (const std::string& entry : request.environment)
-    if (!added.contains(entry.substr(0, entry.find('=')))) result.push_back(entry);
-  for (const auto& [name, value] : added) result.push_back(name + "=" + value);
-  return result;
-}
-
-// What a checkpoint and the job that goes on from it must agree on, or the samples of a step would change.
-Status check_invariants(FileSystem& files, const ResumePoint& point, const JobSpec& spec) {
-  if (point.path.empty()) return ok_status();
-  LLMTRAIN_ASSIGN(reader, CheckpointReader::open(files, point.path));
-  const auto differs = [&](const char* field, auto saved, auto wanted) {
-    return Error{ErrorCode::kInvalidSpec,
-                 fmt::format("{} is {}, but {} was trained with {}", field, wanted, point.path, saved),
-                 "a run keeps it for life: set it back, or choose another run.dir"};
-  };
-  if (reader.state().seed != spec.run.seed) return differs("run.seed", reader.state().seed, spec.run.seed);
-  LLMTRAIN_ASSIGN(saved, parse_resolved(reader.state().spec_yaml, point.path));
-  const auto batch = *spec.batch.global_batch_size;
-  if (*saved.batch.global_batch_size != batch)
-    return differs("batch.global_batch_size", *saved.batch.global_batch_size, batch);
-  if (saved.data.seq_length != spec.data.seq_length)
-    return differs("data.seq_length", saved.data.seq_length, spec.data.seq_length);
-  return ok_status();
-}
-
-SupervisorOptions supervisor_options(const JobSpec& spec,
-                                     int num_workers,
-                                     int incarnation,
-                                     const ResumePoint& point) {
-  SupervisorOptions options;
-  options.num_workers = num_workers;
-  options.first_incarnation = incarnation;
-  options.committed_step = point.path.empty() ? -1 : point.step;
-  options.max_restarts = spec.resilience.max_restarts;
-  options.no_progress_limit = spec.resilience.no_progress_limit;
-  options.stop_grace = Milliseconds{static_cast<std::int64_t>(spec.resilience.stop_grace_s * 1e3)};
-  return options;
-}
-
-AgentOptions agent_options(const LaunchRequest& request,
-                           const RunDir& run,
-                           FileSystem& files,
-                           int incarnation,
-                           const ResumePoint& point) {
-  const JobSpec& spec = request.job.spec;
-  const RunPlan plan = plan_run(spec);
-  AgentOptions options;
-  options.num_workers = plan.world_size;
-  options.worker.executable = request.executable;
-  options.worker.environment = worker_environment(request);
-  options.worker.request.world_size = plan.world_size;
-  options.worker.request.spec_yaml = options.resolved_yaml = request.job.resolved_yaml;
-  options.worker.request.run_dir = run.root().string();
-  options.worker.request.engine_path = request.engine_path;
-  options.supervisor = supervisor_options(spec, plan.world_size, incarnation, point);
-  // Inside the workers every wait has its own deadline; this one is for when all of them stand still.
-  const Milliseconds stall{static_cast<std::int64_t>(spec.resilience.collective_timeout_s * 2e3)};
-  options.stall_limit = std::max(stall, request.shortest_stall);
-  // The first incarnation takes what was verified a moment ago.
-  options.find_checkpoint =
-      [&files, checkpoints = run.checkpoints().string(), first = std::optional(point)](int rollback) mutable {
-        if (first) return Result<ResumePoint>(*std::exchange(first, std::nullopt));
-        return find_resume_point(files, checkpoints, rollback);
-      };
-  return options;
-}
-
-Status check_usable(FileSystem& files, const RunDir& run, const LaunchRequest& request) {
-  LLMTRAIN_ASSIGN(used, is_used(files, run));
-  if (used && request.job.spec.checkpoint.resume == ResumePolicy::kNever && !request.needs_checkpoint)
-    return Error{ErrorCode::kUsage,
-                 fmt::format("checkpoint.resume is `never`, but {} holds a run already", run.root().string()),
-                 "choose another run.dir, or `checkpoint.resume: auto` to go on"};
-  return check_writable(files, run);
-}
-
-}  // namespace
 
 Result<LaunchOutcome> launch_job(const LaunchRequest& request, FileSystem& files, const MakeSink& make_sink) {
   open_standard_streams();
-  const JobSpec& spec = request.job.spec;
-  const RunDir run(spec.run.dir);
+  const RunDir run(request.job.spec.run.dir);
   LLMTRAIN_TRY(make_run_directory(files, run));
-  LLMTRAIN_ASSIGN(lock, RunLock::acquire((run.control() / "lock").string()));
-  LLMTRAIN_TRY(check_usable(files, run, request));
+  if (request.placement.max_nodes > 1) return launch_on_nodes(request, run, files, make_sink);
 
+  LLMTRAIN_ASSIGN(lock, RunLock::acquire((run.control() / "lock").string()));
+  LLMTRAIN_TRY(check_usable(files, run, request, "probe"));
   LLMTRAIN_ASSIGN(point, find_resume_point(files, run.checkpoints().string(), 0));
-  if (request.needs_checkpoint && point.path.empty())
-    return Error{ErrorCode::kNoCheckpoint,
-                 fmt::format("{} holds no checkpoint to resume from", run.root().string()),
-                 "start it with `llmtrain launch`"};
-  LLMTRAIN_TRY(check_invariants(files, point, spec));
-  const std::int64_t total_steps = plan_run(spec).total_steps;
-  if (!point.path.empty() && point.step >= total_steps)
-    return LaunchOutcome{
-        ExitCode::kDone,
-        fmt::format("{} is finished: step {} of {} is committed; a longer train.duration goes on",
-                    run.root().string(),
-                    point.step,
-                    total_steps)};
+  LLMTRAIN_TRY(check_has_checkpoint(request, run, point));
+  LLMTRAIN_TRY(check_invariants(files, point, request.job.spec));
+  if (auto text = finished_text(request, run, point)) return LaunchOutcome{ExitCode::kDone, std::move(*text)};
 
   LLMTRAIN_ASSIGN(incarnation, next_incarnation(files, run));
   LLMTRAIN_TRY(write_source_spec(files, run, request.job.source_yaml));
   LLMTRAIN_ASSIGN(sink, make_sink(run));
-  Agent agent(agent_options(request, run, files, incarnation, point), run, files, *sink);
+  Agent agent(hands_options(request, run),
+              coordinator_options(request, run, files, incarnation, point),
+              run,
+              files,
+              *sink);
   return LaunchOutcome{agent.run(), {}};
 }
 

@@ -54,8 +54,8 @@ Status make_run_directory(FileSystem& files, const RunDir& run) {
   return ok_status();
 }
 
-Status check_writable(FileSystem& files, const RunDir& run) {
-  const std::string path = (run.control() / "probe").string();
+Status check_writable(FileSystem& files, const RunDir& run, const std::string& probe) {
+  const std::string path = (run.control() / probe).string();
   const std::vector<std::byte> bytes(kProbeBytes, std::byte{0x55});
   const auto write = [&]() -> Status {
     LLMTRAIN_ASSIGN(file, files.create(path));
@@ -98,11 +98,13 @@ Status write_source_spec(FileSystem& files, const RunDir& run, const std::string
   return write_file_durably(files, run.source_spec().string(), yaml);
 }
 
-Status prepare_incarnation(
-    FileSystem& files, const RunDir& run, int incarnation, int node, const std::string& yaml) {
-  LLMTRAIN_TRY(make_directories(files, run.logs(incarnation, node).string()));
+Status write_resolved_spec(FileSystem& files, const RunDir& run, int incarnation, const std::string& yaml) {
   LLMTRAIN_TRY(write_file_durably(files, run.resolved_spec(incarnation).string(), yaml));
   return write_file_durably(files, run.resolved_spec().string(), yaml);
+}
+
+Status make_log_directory(FileSystem& files, const RunDir& run, int incarnation, int node) {
+  return make_directories(files, run.logs(incarnation, node).string());
 }
 
 }  // namespace llmtrain

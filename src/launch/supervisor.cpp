@@ -1,6 +1,7 @@
 #include "llmtrain/launch/supervisor.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -34,27 +35,35 @@ Supervisor::Supervisor(const SupervisorOptions& options)
       incarnation_(options.first_incarnation),
       best_step_(std::max<std::int64_t>(options.committed_step, 0)),
       best_step_at_failure_(best_step_),
-      committed_step_(options.committed_step) {}
-
-Commands Supervisor::start(Instant) {
-  LLMTRAIN_CHECK(state_ == State::kIdle, "a supervisor is started once");
-  return start_workers();
+      committed_step_(options.committed_step) {
+  if (options.num_nodes == 1) ready_ = {0};
 }
 
-Commands Supervisor::start_workers() {
-  LLMTRAIN_CHECK(alive_ == 0, "{} workers of the last incarnation are alive", alive_);
+Commands Supervisor::start(Instant now) {
+  LLMTRAIN_CHECK(state_ == State::kIdle, "a supervisor is started once");
+  return start_workers(now);
+}
+
+// As soon as every node is there; at once when they are.
+Commands Supervisor::start_workers(Instant now) {
+  LLMTRAIN_CHECK(alive_.empty(), "{} workers of the last incarnation are alive", alive_.size());
+  if (std::ssize(ready_) < options_.num_nodes) {
+    state_ = State::kGathering;
+    deadline_ = now + options_.join_timeout;
+    return {};
+  }
   state_ = State::kRunning;
   deadline_.reset();
-  alive_ = options_.num_workers;
+  for (int rank = 0; rank < options_.num_workers; ++rank) alive_.insert(rank);
   failed_ = hung_ = any_stopped_ = false;
   first_rank_.reset();
+  first_node_.reset();
   return {StartWorkers{incarnation_, failures_at_step_ >= 2 ? 1 : 0}};
 }
 
 Commands Supervisor::worker_ended(Instant now, const WorkerEnd& end) {
   if (state_ == State::kDone) return {};
-  LLMTRAIN_CHECK(alive_ > 0, "rank {} ended, but no worker is alive", end.rank);
-  --alive_;
+  LLMTRAIN_CHECK(alive_.erase(end.rank) == 1, "rank {} ended, but it was not alive", end.rank);
   const ExitClass kind = classify(end);
   // What dies of our own kill is a consequence; a verdict such as "data error" still counts.
   if (state_ != State::kKilling || kind == ExitClass::kFinal) {
@@ -63,7 +72,7 @@ Commands Supervisor::worker_ended(Instant now, const WorkerEnd& end) {
   }
   if (kind == ExitClass::kStoppedSaved || kind == ExitClass::kStoppedUnsaved) any_stopped_ = stopping_ = true;
   if (kind == ExitClass::kStoppedSaved) checkpoint_committed(best_step_);
-  if (alive_ == 0) return all_gone(now);
+  if (alive_.empty()) return all_gone(now);
   if (state_ == State::kKilling) return {};
   if (first_rank_) return kill(now);
   if (state_ == State::kSettling) return {};
@@ -89,6 +98,7 @@ Commands Supervisor::stop_requested(Instant now) {
   const bool again = std::exchange(stopping_, true);
   switch (state_) {
     case State::kIdle:
+    case State::kGathering:
     case State::kBackoff: return finish_stopped();
     case State::kRunning:
       if (again) return kill(now);
@@ -99,6 +109,40 @@ Commands Supervisor::stop_requested(Instant now) {
     case State::kDone: return {};
   }
   return {};
+}
+
+Commands Supervisor::node_ready(Instant now, int node) {
+  ready_.insert(node);
+  return state_ == State::kGathering && std::ssize(ready_) >= options_.num_nodes ? start_workers(now)
+                                                                                 : Commands{};
+}
+
+Commands Supervisor::node_lost(Instant now, int node, const std::vector<int>& ranks) {
+  ready_.erase(node);
+  const bool idle =
+      state_ == State::kIdle || state_ == State::kGathering || state_ == State::kBackoff || done();
+  std::vector<int> died;
+  for (const int rank : ranks)
+    if (alive_.erase(rank) == 1) died.push_back(rank);
+  if (idle || died.empty()) return {};
+  if (state_ != State::kKilling) {
+    failed_ = true;
+    if (!first_rank_) {
+      first_rank_ = died.front();
+      first_node_ = node;
+    }
+  }
+  return alive_.empty() ? all_gone(now) : kill(now);
+}
+
+Commands Supervisor::gathering_timed_out() {
+  std::string missing;
+  for (int node = 0; node < options_.num_nodes; ++node)
+    if (!ready_.contains(node)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", node);
+  return finish(ExitCode::kHang,
+                fmt::format("node {} did not come within {} s, and no spare took its place",
+                            missing,
+                            options_.join_timeout.count() / 1000));
 }
 
 Commands Supervisor::worker_stalled(Instant now, int rank) {
@@ -114,7 +158,7 @@ Commands Supervisor::abort(Instant now, ExitCode code, const std::string& reason
     final_code_ = code;
     final_reason_ = reason;
   }
-  return alive_ == 0 ? finish(*final_code_, final_reason_) : kill(now);
+  return alive_.empty() ? finish(*final_code_, final_reason_) : kill(now);
 }
 
 Commands Supervisor::tick(Instant now) {
@@ -124,12 +168,13 @@ Commands Supervisor::tick(Instant now) {
       if (!stopping_) failed_ = hung_ = true;
       return kill(now);
     case State::kSettling: hung_ = true; return kill(now);
-    case State::kBackoff: return start_workers();
+    case State::kBackoff: return start_workers(now);
+    case State::kGathering: return gathering_timed_out();
     case State::kKilling:
       return finish(ExitCode::kHang,
                     fmt::format("{} worker(s) did not die within {} s of SIGKILL: an uninterruptible system "
                                 "call; this node needs attention",
-                                alive_,
+                                alive_.size(),
                                 options_.kill_limit.count() / 1000));
     case State::kIdle:
     case State::kDone: return {};
@@ -167,7 +212,7 @@ Commands Supervisor::after_failure(Instant now) {
   failures_at_step_ = progress ? 1 : failures_at_step_ + 1;
   if (!first_rank_) hung_ = true;
 
-  IncarnationFailed failure{first_rank_, false, restarts_, Milliseconds{0}};
+  IncarnationFailed failure{first_rank_, first_node_, false, restarts_, Milliseconds{0}};
   const auto end = [&](const Commands& last) {
     Commands commands{failure};
     commands.insert(commands.end(), last.begin(), last.end());
@@ -195,7 +240,7 @@ Commands Supervisor::after_failure(Instant now) {
     const int doublings = std::min(without_progress_ - 2, 20);
     failure.delay = std::min(options_.backoff_max, Milliseconds{options_.backoff_first.count() << doublings});
   }
-  if (failure.delay.count() == 0) return end(start_workers());
+  if (failure.delay.count() == 0) return end(start_workers(now));
   state_ = State::kBackoff;
   deadline_ = now + failure.delay;
   return {failure};

@@ -81,6 +81,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerLaunch& launch) {
   request.control_fd = theirs.get();
   request.black_box_fd = box_fd.get();
   request.shm_fd = launch.shm_fd;
+  request.store_fd = launch.store_fd;
   LLMTRAIN_TRY(write_all(request_fd.get(), to_json(request)));
 
   SpawnOptions spawn;
@@ -90,7 +91,8 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerLaunch& launch) {
   spawn.arguments.insert(spawn.arguments.end(), {"--request-fd", std::to_string(request_fd.get())});
   spawn.environment = launch.environment;
   spawn.inherited_fds = {request_fd.get(), theirs.get(), box_fd.get()};
-  if (launch.shm_fd >= 0) spawn.inherited_fds.push_back(launch.shm_fd);
+  for (const int fd : {launch.shm_fd, launch.store_fd})
+    if (fd >= 0) spawn.inherited_fds.push_back(fd);
   spawn.stdout_fd = out.get();
   spawn.stderr_fd = err.get();
   // A stop signal that comes before the worker listens waits for it instead of killing it.

@@ -9,6 +9,7 @@
 //                                        child (leave a grandchild), daemon (one outside of the group),
 //                                        lines, garbage, exitN, leave (as one who lost its peers)
 //   ignore_stop                          never agree to stop
+// On several nodes ranks meet through the key-value store of their agents.
 
 #include <atomic>
 #include <chrono>
@@ -27,6 +28,7 @@
 
 #include "llmtrain/checkpoint/reader.hpp"
 #include "llmtrain/checkpoint/writer.hpp"
+#include "llmtrain/control/store_wire.hpp"
 #include "llmtrain/job/engine_abi.hpp"
 #include "llmtrain/job/load_job.hpp"
 #include "llmtrain/job/run_dir.hpp"
@@ -156,6 +158,11 @@ class FakeWorker {
     ++box_.num_collectives;
     auto& stop = shared_.stop[step % 2];
     stop[request_.rank] = has("ignore_stop") ? 0 : box_.stop_request.load();
+    if (request_.store_fd >= 0) {
+      const bool any = meet_in_store(step, stop[request_.rank] != 0);
+      record.finished_ns = 1;
+      return any;
+    }
     shared_.arrived[request_.rank].store(step);
     const auto deadline = std::chrono::steady_clock::now() +
                           std::chrono::duration<double>(spec_.resilience.collective_timeout_s);
@@ -172,6 +179,30 @@ class FakeWorker {
     }
     record.finished_ns = 1;
     return any;
+  }
+
+  bool meet_in_store(std::int64_t step, bool stop) {
+    ask({StoreRequest::Op::kSet, 0, fmt::format("{}/{}", step, request_.rank), stop ? "stop" : "go", 0});
+    bool any = false;
+    for (int rank = 0; rank < request_.world_size; ++rank)
+      any = ask(get(fmt::format("{}/{}", step, rank))) == "stop" || any;
+    return any;
+  }
+  StoreRequest get(const std::string& key) const {
+    const double limit_ms = spec_.resilience.collective_timeout_s * 1e3;
+    return {StoreRequest::Op::kGet, 0, key, "", static_cast<std::uint32_t>(limit_ms)};
+  }
+  std::string ask(StoreRequest request) {
+    request.id = ++asked_;
+    const std::string packet = encode(request);
+    if (send(request_.store_fd, packet.data(), packet.size(), MSG_NOSIGNAL) < 0) throw Leave{70};
+    std::string answer(StoreLimits::kPacket, '\0');
+    const ssize_t n = recv(request_.store_fd, answer.data(), answer.size(), 0);
+    if (n <= 0) throw Leave{70};
+    const auto reply = decode_store_reply(std::string_view(answer).substr(0, static_cast<std::size_t>(n)));
+    if (!reply || reply->id != asked_) throw Leave{70};
+    if (!reply->value) throw Leave{to_int(WorkerExit::kLostPeer)};
+    return *reply->value;
   }
 
   void save() {
@@ -200,6 +231,12 @@ class FakeWorker {
 
   // Nobody goes on, or leaves, before the save is committed.
   void wait_for_save() {
+    if (request_.store_fd >= 0) {
+      const std::string key = fmt::format("saved/{}", step_);
+      if (request_.rank == 0) ask({StoreRequest::Op::kSet, 0, key, "", 0});
+      ask(get(key));
+      return;
+    }
     static constexpr int kSaveLane = 63;
     if (request_.rank == 0) shared_.arrived[kSaveLane].store(step_);
     while (shared_.arrived[kSaveLane].load() < step_)
@@ -230,6 +267,7 @@ class FakeWorker {
   Shared& shared_;
   std::vector<std::string> words_;
   std::int64_t step_ = 0;
+  std::uint32_t asked_ = 0;  // of the store
 };
 
 }  // namespace

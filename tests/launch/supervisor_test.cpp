@@ -2,27 +2,17 @@
 
 #include "llmtrain/job/worker_exit.hpp"
 
+#include "tests/launch/supervisor_commands.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace llmtrain;
+using namespace llmtrain::test;
 
 namespace {
 
 constexpr Instant kNow{1000};
 constexpr int kSaved = to_int(WorkerExit::kStoppedSaved);
 constexpr int kLost = to_int(WorkerExit::kLostPeer);
-
-template <class T>
-const T* find(const Commands& commands) {
-  for (const Command& command : commands)
-    if (const T* found = std::get_if<T>(&command)) return found;
-  return nullptr;
-}
-
-std::optional<ExitCode> finished(const Commands& commands) {
-  const Finish* finish = find<Finish>(commands);
-  return finish == nullptr ? std::nullopt : std::optional(finish->code);
-}
 
 Supervisor started(const SupervisorOptions& options) {
   Supervisor supervisor(options);

@@ -24,6 +24,8 @@ struct EndNote {
   std::string cause;      // "signal 9 (SIGKILL)", "exit 73: data error"
   double at_ms = 0;       // after the first sign of the failure
   bool by_agent = false;  // killed because of the failure
+
+  friend bool operator==(const EndNote&, const EndNote&) = default;
 };
 
 // "signal 9 (SIGKILL)", "exit 73: data error".

@@ -11,6 +11,7 @@
 #include "llmtrain/core/result.hpp"
 #include "llmtrain/job/load_job.hpp"
 #include "llmtrain/job/run_dir.hpp"
+#include "llmtrain/launch/node_discovery.hpp"
 #include "llmtrain/monitor/events.hpp"
 
 // `launch` and `resume` behind their command lines: the rules of the run directory, then the agent.
@@ -24,6 +25,9 @@ struct LaunchRequest {
   std::vector<std::string> environment;  // "NAME=value" of this process; launch.env is added to it
   // A worker may stand still for twice resilience.collective_timeout_s, and never for less than this.
   std::chrono::milliseconds shortest_stall{60'000};
+  NodePlacement placement;  // this node among how many
+  // Sentences for the console of a node that does not lead; the leader's events go to its sinks.
+  std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
 struct LaunchOutcome {

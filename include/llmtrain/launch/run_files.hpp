@@ -12,8 +12,8 @@ namespace llmtrain {
 // Makes the directory and its `control/`; nothing else is touched. Storage errors name the path.
 Status make_run_directory(FileSystem& files, const RunDir& run);
 
-// Whether bytes can be written there: writes, syncs and removes a small file of its own.
-Status check_writable(FileSystem& files, const RunDir& run);
+// Whether bytes can be written there: writes, syncs and removes a small file called `probe`.
+Status check_writable(FileSystem& files, const RunDir& run, const std::string& probe = "probe");
 
 // Whether some launch has worked here: a spec, a metrics file or a checkpoint lies in it.
 Result<bool> is_used(FileSystem& files, const RunDir& run);
@@ -25,8 +25,9 @@ Result<int> next_incident(FileSystem& files, const RunDir& run);
 
 // spec.source.yaml: what the user wrote, merged and with overrides.
 Status write_source_spec(FileSystem& files, const RunDir& run, const std::string& yaml);
-// spec-<incarnation>.yaml and spec.yaml, and the directory for the logs of this node.
-Status prepare_incarnation(
-    FileSystem& files, const RunDir& run, int incarnation, int node, const std::string& yaml);
+// spec-<incarnation>.yaml and spec.yaml.
+Status write_resolved_spec(FileSystem& files, const RunDir& run, int incarnation, const std::string& yaml);
+// The directory for the logs of this node.
+Status make_log_directory(FileSystem& files, const RunDir& run, int incarnation, int node);
 
 }  // namespace llmtrain

@@ -1,26 +1,25 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "llmtrain/core/exit_code.hpp"
+#include "llmtrain/core/instant.hpp"
 
 // Decides whether the right processes are alive: events in, commands out.
 //
 // A pure state machine. It starts nothing, kills nothing, reads no clock and knows no pid: time is an
 // argument, and the agent carries the commands out. Two incarnations never overlap: StartWorkers is
-// issued only when every worker of the one before has been reported gone.
+// issued only when every worker of the one before has been reported gone, and every node is ready.
 namespace llmtrain {
-
-using Milliseconds = std::chrono::milliseconds;
-using Instant = std::chrono::milliseconds;  // monotonic, since any origin
 
 struct SupervisorOptions {
   int num_workers = 1;
+  int num_nodes = 1;
   int first_incarnation = 0;
   std::int64_t committed_step = -1;  // of the newest verified checkpoint; -1 = there is none
   int max_restarts = 10;
@@ -30,6 +29,7 @@ struct SupervisorOptions {
   Milliseconds kill_limit{30'000};  // a killed worker that is not gone by then cannot be killed
   Milliseconds backoff_first{100};  // before the second restart in a row without a new step; doubles
   Milliseconds backoff_max{10'000};
+  Milliseconds join_timeout{600'000};  // how long an incarnation waits for nodes that are not there
 };
 
 // How a worker process ended: a signal, or an exit code (core/exit_code.hpp, job/worker_exit.hpp).
@@ -59,6 +59,7 @@ struct RequestStop {};            // ask every worker to stop after its step
 struct KillWorkers {};            // SIGKILL every process of the incarnation
 struct IncarnationFailed {        // every worker is gone; comes before the restart or the end
   std::optional<int> first_rank;  // absent: no worker failed by itself, all of them waited for somebody
+  std::optional<int> first_node;  // a whole node went away; its first rank is first_rank
   bool restarts = false;
   int num_restarts = 0;   // so far, the coming one included
   Milliseconds delay{0};  // until StartWorkers
@@ -77,6 +78,11 @@ class Supervisor {
   Commands start(Instant now);
   Commands worker_ended(Instant now, const WorkerEnd& end);
   Commands stop_requested(Instant now);
+  // No worker is left on this node and it can start some. A single node is ready from the beginning.
+  Commands node_ready(Instant now, int node);
+  // The node is gone, and with it those of `ranks` that were alive. An incarnation that they were part of
+  // has failed; without one nothing is charged.
+  Commands node_lost(Instant now, int node, const std::vector<int>& ranks);
   // A worker makes no progress although nobody waits for it: it is killed and counts as the cause.
   Commands worker_stalled(Instant now, int rank);
   // The agent could not do its part (start a worker, read a checkpoint): the job ends with `code`.
@@ -91,15 +97,18 @@ class Supervisor {
   bool done() const { return state_ == State::kDone; }
   bool stopping() const { return stopping_; }
   int incarnation() const { return incarnation_; }
+  bool alive(int rank) const { return alive_.contains(rank); }
+  bool gathering() const { return state_ == State::kGathering; }
 
  private:
-  enum class State { kIdle, kRunning, kSettling, kKilling, kBackoff, kDone };
+  enum class State { kIdle, kGathering, kRunning, kSettling, kKilling, kBackoff, kDone };
 
   Commands kill(Instant now);
   Commands all_gone(Instant now);
   Commands after_failure(Instant now);
   Commands finish(ExitCode code, const std::string& reason);
-  Commands start_workers();
+  Commands start_workers(Instant now);
+  Commands gathering_timed_out();
   Commands finish_stopped();
   void note_failure(const WorkerEnd& end);
 
@@ -107,7 +116,8 @@ class Supervisor {
   State state_ = State::kIdle;
   std::optional<Instant> deadline_;
   int incarnation_;
-  int alive_ = 0;
+  std::set<int> alive_;  // ranks
+  std::set<int> ready_;  // nodes
   bool stopping_ = false;
 
   // Of the incarnation that runs.
@@ -115,6 +125,7 @@ class Supervisor {
   bool hung_ = false;  // workers waited for each other or stood still; nobody crashed
   bool any_stopped_ = false;
   std::optional<int> first_rank_;
+  std::optional<int> first_node_;
   std::optional<ExitCode> final_code_;
   std::string final_reason_;
 

@@ -22,6 +22,7 @@ struct WorkerLaunch {
   std::vector<std::string> environment;
   WorkerRequest request;  // all but its descriptors
   int shm_fd = -1;        // the agent's; -1 = none
+  int store_fd = -1;      // the worker's end of its way to the key-value store; -1 = none
   std::string stdout_path;
   std::string stderr_path;
 };
@@ -34,6 +35,7 @@ class WorkerProcess {
   pid_t pid() const { return pid_; }
   const std::string& stderr_path() const { return stderr_path_; }
   Subprocess& process() { return process_; }
+  const Subprocess& process() const { return process_; }
   BlackBox& black_box() const { return *box_; }
 
   int control_fd() const { return control_.get(); }

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <poll.h>
+
+#include "llmtrain/core/filesystem.hpp"
+#include "llmtrain/job/run_dir.hpp"
+#include "llmtrain/launch/background_search.hpp"
+#include "llmtrain/launch/incident_recorder.hpp"
+#include "llmtrain/launch/key_values.hpp"
+#include "llmtrain/launch/node_messages.hpp"
+#include "llmtrain/launch/resume_point.hpp"
+#include "llmtrain/launch/silent_nodes.hpp"
+#include "llmtrain/launch/supervisor.hpp"
+#include "llmtrain/monitor/events.hpp"
+
+// What the leader knows and does: reports of all nodes in, orders to all nodes out.
+//
+// It turns reports into what the Supervisor understands and its commands into orders, and it is the only
+// writer of the run's metrics, events and incidents. It holds no process and no socket: whoever owns it
+// carries reports and orders, within a process or between hosts.
+namespace llmtrain {
+
+struct CoordinatorOptions {
+  SupervisorOptions supervisor;
+  int procs_per_node = 1;
+  std::int64_t epoch = 0;  // of this leader; 0 on one node
+  std::string resolved_yaml;
+  // The newest verified checkpoint (0), or one further back (1). Called before each incarnation.
+  std::function<Result<ResumePoint>(int rollback)> find_checkpoint;
+  bool in_background = false;               // search on a thread of its own
+  int node = 0;                             // the leader's own
+  std::string host;                         // and its name
+  std::vector<std::string> topology_order;  // names of hosts in the order in which ranks go; may be empty
+};
+
+// What the leader wants of the group of agents.
+struct MembershipChange {
+  enum class Kind { kGiveUp, kPromoteSpare };
+  Kind kind = Kind::kGiveUp;
+  int node = 0;
+};
+
+struct AddressedOrder {
+  AddressedOrder(int to, NodeOrder what) : node(to), order(std::move(what)) {}
+  int node;
+  NodeOrder order;
+};
+
+class Coordinator {
+ public:
+  // `files` and `sink` must outlive it.
+  Coordinator(CoordinatorOptions options, const RunDir& run, FileSystem& files, EventSink& sink);
+
+  void start(Instant now);
+  void receive(Instant now, int node, const NodeReport& report);
+  void tick(Instant now);
+  void abort(Instant now, ExitCode code, const std::string& reason);
+
+  // What the leader is told of the others. A node that joins says with NodeReady when it can start workers.
+  void node_joined(Instant now, int node, const std::string& host);
+  void node_silent(Instant now, int node, bool link_acks);
+  void node_back(Instant now, int node);
+  void node_lost(Instant now, int node, const std::string& reason);
+  void spare_joined(Instant now, const std::string& host);
+
+  std::optional<Instant> deadline() const;
+  void add_poll_fds(std::vector<pollfd>& fds) const;
+  std::vector<AddressedOrder> take_orders();
+  std::vector<MembershipChange> take_changes();
+  // Nodes that others may still reach were given up, and nothing runs: those on the other side may go on.
+  bool cut_off() const { return supervisor_.gathering() && !unreachable_.empty(); }
+  bool done() const { return supervisor_.done(); }
+  ExitCode code() const { return code_; }
+
+  void note(Severity severity, const std::string& text, int rank = -1);
+
+ private:
+  void receive_from(Instant now, int node, const NodeReady&);
+  void receive_from(Instant now, int node, const StartFailed& report);
+  void receive_from(Instant now, int node, const WorkerSaid& report);
+  void receive_from(Instant now, int node, const WorkerLeft& report);
+  void receive_from(Instant now, int node, const RanksSeen& report);
+  void receive_from(Instant now, int node, const WorkerStalled& report);
+  void receive_from(Instant now, int node, const StopAsked& report);
+  void receive_from(Instant now, int node, const NodeSaid& report);
+  void receive_from(Instant now, int node, const StoreAsked& report);
+
+  void carry_out(Instant now, const Commands& commands);
+  void carry_out(Instant now, const StartWorkers& command);
+  void carry_out(Instant now, const RequestStop& command);
+  void carry_out(Instant now, const KillWorkers& command);
+  void carry_out(Instant now, const IncarnationFailed& command);
+  void carry_out(Instant now, const Finish& command);
+  Result<ResumePoint> prepare(const StartWorkers& command);
+  void search(const StartWorkers& command);
+  void search_finished(Instant now);
+  void start_from(Instant now, const Result<ResumePoint>& from);
+  void order_start(const std::string& checkpoint);
+  bool searching() const { return search_wanted_.has_value(); }
+  void start_cancelled(Instant now);
+  void answer(const std::vector<AddressedReply>& replies);
+  void note_steps(Instant now, std::int64_t step);
+  void arrange_nodes();
+  std::string name_of(int node) const;
+  void start_failed(Instant now, ExitCode code, const std::string& message, const std::vector<int>& gone);
+  void order_all(const NodeOrder& order);
+  void show_stderr(int rank);
+  void emit(EventBody body);
+
+  int num_nodes() const { return options_.supervisor.num_nodes; }
+  int node_of(int rank) const { return slots_.at(static_cast<std::size_t>(rank / options_.procs_per_node)); }
+  std::vector<int> ranks_of(int node) const;
+  std::vector<int> all_ranks() const;
+
+  CoordinatorOptions options_;
+  RunDir run_;
+  FileSystem& files_;
+  EventSink& sink_;
+  Supervisor supervisor_;
+  IncidentRecorder incidents_;
+  std::vector<AddressedOrder> orders_;
+  std::vector<MembershipChange> changes_;
+
+  std::vector<int> slots_;            // the node whose ranks come first, second, ...
+  std::map<int, std::string> hosts_;  // of the nodes that are there
+  std::set<int> unreachable_;         // given up behind a dead link, and not seen since
+  SilentNodes silent_;
+  KeyValues store_;
+  std::map<int, int> stops_;  // stop signals by node
+  std::int64_t best_step_ = 0;
+
+  BackgroundSearch search_;
+  std::optional<StartWorkers> search_wanted_;  // the incarnation that waits for its checkpoint
+  bool search_is_old_ = false;                 // what runs was started for another one
+  bool stop_after_start_ = false;
+  std::int64_t last_step_ = 0;
+  ExitCode code_ = ExitCode::kInternal;
+  FinishOrder finish_;
+};
+
+}  // namespace llmtrain

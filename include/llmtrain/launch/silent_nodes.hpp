@@ -1,0 +1,36 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "llmtrain/core/instant.hpp"
+
+// Nodes behind a link that carries nothing any more: for how long the leader still counts on them.
+//
+// When only the control plane is cut, their workers go on training, and the steps of everybody advance:
+// they are kept. Once steps stand still they are given up. A pure value: it reads no clock.
+namespace llmtrain {
+
+class SilentNodes {
+ public:
+  static constexpr Milliseconds kPatience{5'000};  // after the last step
+
+  void silent(Instant now, int node) { since_.try_emplace(node, now); }
+  void back(int node) { since_.erase(node); }
+  // Some rank has finished a step that nobody had finished before.
+  void step_finished(Instant now) { last_step_ = now; }
+
+  // Those whose time is over; they are forgotten.
+  std::vector<int> take_given_up(Instant now);
+  std::optional<Instant> deadline() const;
+
+ private:
+  Instant end_of(Instant since) const { return std::max(since, last_step_) + kPatience; }
+
+  std::map<int, Instant> since_;
+  Instant last_step_{0};
+};
+
+}  // namespace llmtrain

@@ -1,0 +1,264 @@
+#include "llmtrain/control/control_group.hpp"
+
+#include <fmt/format.h>
+
+#include "llmtrain/control/endpoint.hpp"
+#include "llmtrain/control/group_core.hpp"
+#include "llmtrain/control/lease_store.hpp"
+#include "llmtrain/core/file_operations.hpp"
+
+#include "links.hpp"
+
+namespace llmtrain {
+namespace {
+
+constexpr Milliseconds kComplainEvery{5'000};
+constexpr Milliseconds kWhileResolving{20};
+
+std::string hex(const std::string& bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+bool is_loopback_host(const std::string& host) {
+  return host == "localhost" || host.rfind("127.", 0) == 0;
+}
+
+// The core of a group with its sockets and files around it.
+class SocketGroup final : public ControlGroup {
+ public:
+  SocketGroup(ControlOptions options, GroupCoreOptions core, FileSystem& files, std::unique_ptr<Links> links)
+      : options_(std::move(options)),
+        store_(options_.control_dir, files),
+        links_(std::move(links)),
+        core_(std::move(core), steady_now()) {}
+
+  void add_poll_fds(std::vector<pollfd>& fds) const override {
+    fds.push_back({links_->poll_fd(), POLLIN, 0});
+  }
+  std::optional<Instant> deadline() const override;
+  GroupEvents poll(Instant now) override;
+
+  bool leads() const override { return core_.leads(); }
+  std::int64_t epoch() const override { return core_.epoch(); }
+  int node() const override { return core_.node(); }
+  bool lost_majority() const override { return core_.leads() && core_.membership()->lost_majority(); }
+  int num_spares() const override { return core_.leads() ? core_.membership()->num_spares() : 0; }
+
+  bool send(int node, std::string payload) override {
+    return done(payload.size() <= kPayloadLimit && core_.send(node, std::move(payload)));
+  }
+  bool send_to_leader(std::string payload) override {
+    return done(payload.size() <= kPayloadLimit && core_.send_to_leader(std::move(payload)));
+  }
+  bool promote_spare(int node) override { return done(core_.promote_spare(steady_now(), node)); }
+  void give_up(int node) override {
+    core_.give_up(node);
+    carry_out();
+  }
+  void yield_lead() override {
+    core_.yield_lead();
+    carry_out();
+  }
+  void release() override;
+
+ private:
+  bool done(bool result) {
+    carry_out();
+    return result;
+  }
+  void look(Instant now);
+  void hear(const LinkUp& up);
+  void hear(const LinkFrame& frame);
+  void hear(const LinkDown& down) { core_.closed(now_, down.link, down.gone, down.why); }
+  void hear(const DialFailed& failed) { core_.dial_failed(now_, failed.why, failed.is_final); }
+
+  void carry_out();
+  void carry_out(const DialCommand& dial) {
+    links_->dial(dial.to, !dial.published && options_.max_nodes > 1);
+  }
+  void carry_out(const SendCommand& send) { links_->send(send.link, encode(send.message)); }
+  void carry_out(const HangUpCommand& hang_up) { links_->hang_up(steady_now(), hang_up.link); }
+  void carry_out(const ClaimCommand& claim);
+  void carry_out(const RenewCommand& renew) { check(store_.renew(renew.record)); }
+  void carry_out(const PublishCommand& publish) { check(store_.publish(claim_, publish.roster)); }
+  void carry_out(const GroupEvent& event) { pending_.push_back(event); }
+  void check(const Status& status);
+
+  ControlOptions options_;
+  LeaseStore store_;
+  std::unique_ptr<Links> links_;
+  GroupCore core_;
+  EpochClaim claim_;
+  GroupEvents pending_;
+  Instant now_{0};
+  std::optional<Instant> looked_at_, polled_at_, complained_at_;
+};
+
+std::optional<Instant> SocketGroup::deadline() const {
+  if (!pending_.empty() || !polled_at_) return Instant{0};
+  if (core_.over()) return std::nullopt;
+  Milliseconds wait = options_.heartbeat / (core_.settled() ? 2 : 4);
+  if (links_->busy()) wait = std::min(wait, kWhileResolving);
+  return *polled_at_ + wait;
+}
+
+GroupEvents SocketGroup::poll(Instant now) {
+  now_ = now;
+  polled_at_ = now;
+  if (!core_.over()) {
+    if (!looked_at_ || now - *looked_at_ >= options_.heartbeat / 4) look(now);
+    carry_out();
+    for (const LinkEvent& event : links_->poll(now)) {
+      std::visit([this](const auto& e) { hear(e); }, event);
+      carry_out();
+    }
+    core_.tick(now, [this](LinkId link) { return links_->acknowledged(link); });
+    carry_out();
+  } else {
+    links_->poll(now);  // what is on its way out still goes
+  }
+  return std::exchange(pending_, {});
+}
+
+void SocketGroup::look(Instant now) {
+  looked_at_ = now;
+  const auto view = store_.look();
+  if (view)
+    core_.lease_seen(now, *view);
+  else
+    core_.note_problem(to_string(view.error()));
+}
+
+void SocketGroup::hear(const LinkUp& up) {
+  if (up.dialed && options_.self.address.empty()) options_.self.address = links_->local_address(up.link);
+  core_.linked(now_, up.link, up.dialed);
+}
+
+void SocketGroup::hear(const LinkFrame& frame) {
+  const auto message = decode_message(frame.frame);
+  if (message) return core_.message(now_, frame.link, *message);
+  core_.closed(now_, frame.link, false, message.error().message);
+  links_->hang_up(now_, frame.link);
+}
+
+void SocketGroup::carry_out() {
+  while (true) {
+    const GroupCommands commands = core_.take();
+    if (commands.empty()) return;
+    for (const GroupCommand& command : commands) std::visit([this](const auto& c) { carry_out(c); }, command);
+  }
+}
+
+void SocketGroup::carry_out(const ClaimCommand& wanted) {
+  const EpochClaim claim{wanted.epoch,
+                         wanted.node,
+                         options_.self.host,
+                         options_.self.address,
+                         options_.self.control_port,
+                         hex(random_bytes(16))};
+  const auto roster = store_.roster();
+  const auto won = store_.claim(claim);
+  if (!won) return core_.note_problem(to_string(won.error()));
+  if (*won) claim_ = claim;
+  core_.claimed(now_, *won, claim, roster ? *roster : Roster());
+}
+
+// A leader whose lease cannot be written still leads those that hear it: people are told, now and then.
+void SocketGroup::check(const Status& status) {
+  if (status || (complained_at_ && now_ - *complained_at_ < kComplainEvery)) return;
+  complained_at_ = now_;
+  pending_.push_back(StillMissing{"the leader's lease cannot be renewed: " + to_string(status.error())});
+}
+
+void SocketGroup::release() {
+  core_.release();
+  carry_out();
+  const Instant until = steady_now() + Links::kFlushLimit;
+  while (links_->draining() && steady_now() < until) {
+    pollfd fd{links_->poll_fd(), POLLIN, 0};
+    ::poll(&fd, 1, 5);
+    links_->poll(steady_now());
+  }
+}
+
+// The port of a founder is the one that the others were told.
+Result<bool> open_port(ControlOptions& options, Links& links, const std::optional<Endpoint>& endpoint) {
+  NodeIdentity& self = options.self;
+  if (options.founder && endpoint) {
+    const bool loopback = is_loopback_host(endpoint->host);
+    if (!loopback) {
+      LLMTRAIN_ASSIGN(addresses, resolve(*endpoint));
+      if (options.max_nodes > 1 && is_hidden_loopback(*endpoint, addresses))
+        return hidden_loopback(*endpoint, addresses);
+    }
+    auto port = links.listen(endpoint->port, loopback);
+    if (port) {
+      self.control_port = *port;
+      if (loopback) self.address = "127.0.0.1";
+      if (self.address.empty()) self.address = endpoint->host;
+      return true;
+    }
+    if (self.node_rank || port.error().code != ErrorCode::kHeld) return std::move(port).error();
+  }
+  LLMTRAIN_ASSIGN(port, links.listen(self.control_port, is_loopback_host(self.address)));
+  self.control_port = port;
+  return options.founder && !endpoint;
+}
+
+Status check_options(const ControlOptions& o) {
+  if (o.min_nodes < 1 || o.max_nodes < o.min_nodes || o.max_nodes > 65'536)
+    return Error{ErrorCode::kUsage,
+                 fmt::format("{}:{} nodes: the first number is at least 1, the second at least the first",
+                             o.min_nodes,
+                             o.max_nodes),
+                 "see --nnodes"};
+  if (o.world_nodes < 0 || o.world_nodes > o.max_nodes || (o.world_nodes > 0 && o.world_nodes < o.min_nodes))
+    return Error{ErrorCode::kInternal,
+                 fmt::format("{} numbers for {}:{} nodes", o.world_nodes, o.min_nodes, o.max_nodes),
+                 ""};
+  if (o.self.node_rank && *o.self.node_rank < 0)
+    return Error{ErrorCode::kUsage,
+                 fmt::format("node rank {} is negative", *o.self.node_rank),
+                 "ranks of nodes start at 0"};
+  if (o.token.empty())
+    return Error{
+        ErrorCode::kUsage, "the run's token is empty", "give --rdzv-token-file a file that holds one"};
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControlGroup>> ControlGroup::open(ControlOptions options, FileSystem& files) {
+  LLMTRAIN_TRY(check_options(options));
+  if (options.world_nodes == 0) options.world_nodes = options.max_nodes;
+  std::optional<Endpoint> endpoint;
+  if (!options.endpoint.empty()) {
+    LLMTRAIN_ASSIGN(parsed, parse_endpoint(options.endpoint));
+    endpoint = parsed;
+  }
+  LLMTRAIN_TRY(make_directories(files, options.control_dir));
+  LLMTRAIN_ASSIGN(links, Links::open(options.token));
+  LLMTRAIN_ASSIGN(founds, open_port(options, *links, endpoint));
+  if (founds && options.self.node_rank.value_or(0) >= options.world_nodes)
+    return Error{ErrorCode::kUsage,
+                 fmt::format("node rank {} of {} nodes", *options.self.node_rank, options.world_nodes),
+                 "the node at the endpoint has rank 0"};
+  GroupCoreOptions core{options.self,
+                        random_bytes(16),
+                        options.min_nodes,
+                        options.world_nodes,
+                        options.min_nodes < options.max_nodes,
+                        founds,
+                        endpoint,
+                        options.expected_hosts,
+                        options.join_timeout,
+                        options.heartbeat,
+                        options.silence_limit,
+                        options.lease_limit};
+  return std::unique_ptr<ControlGroup>(
+      std::make_unique<SocketGroup>(std::move(options), std::move(core), files, std::move(links)));
+}
+
+}  // namespace llmtrain

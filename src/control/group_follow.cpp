@@ -1,0 +1,185 @@
+#include <fmt/format.h>
+
+#include "llmtrain/control/group_core.hpp"
+
+// The part of a group's core that joins a leader, follows it, and takes over when it is lost.
+namespace llmtrain {
+namespace {
+
+constexpr Milliseconds kRedial{250};
+constexpr Milliseconds kNoticeEvery{5'000};
+
+}  // namespace
+
+void GroupCore::from_leader(Instant now, const Message& m) {
+  if (const auto* refusal = std::get_if<RefuseMessage>(&m.body)) return refused(now, *refusal);
+  if (const auto* welcome = std::get_if<WelcomeMessage>(&m.body)) return welcomed(now, m.epoch, *welcome);
+  if (state_ != State::kFollowing || m.epoch != epoch_) {  // of an older leader that does not know it yet
+    LinkId link = link_;
+    closed(now, link, false, fmt::format("a message of epoch {} in epoch {}", m.epoch, epoch_));
+    return hang_up(link);
+  }
+  heard_ = now;
+  if (std::exchange(leader_silent_, false)) emit(LeaderBack{});
+  if (const auto* payload = std::get_if<PayloadMessage>(&m.body))
+    return emit(Received{leader_node_, payload->payload});
+  if (std::holds_alternative<EndMessage>(m.body)) leader_ended();
+}
+
+void GroupCore::welcomed(Instant now, std::int64_t epoch, const WelcomeMessage& welcome) {
+  if (epoch < watch_.epoch() || epoch < epoch_) {
+    hang_up(link_);
+    next_dial_ = now + kRedial;
+    return;
+  }
+  const bool again = epoch == epoch_ && welcome.node == node_ && state_ == State::kFollowing;
+  const bool was_silent = std::exchange(leader_silent_, false);
+  state_ = State::kFollowing;
+  epoch_ = epoch;
+  node_ = welcome.node;
+  leader_node_ = welcome.leader_node;
+  heard_ = now;
+  other_directory_since_.reset();
+  if (!again)
+    emit(FollowsLeader{epoch, node_, welcome.leader_host});
+  else if (was_silent)
+    emit(LeaderBack{});
+}
+
+void GroupCore::refused(Instant now, const RefuseMessage& refusal) {
+  hang_up(link_);
+  next_dial_ = now + kRedial;
+  last_problem_ = refusal.text;
+  bool is_final = refusal.kind == RefusalKind::kFinal;
+  if (refusal.kind == RefusalKind::kOtherDirectory) {
+    // A network file system may show a new file late; a directory that is not shared never shows it.
+    if (!other_directory_since_) other_directory_since_ = now;
+    is_final = now - *other_directory_since_ >= 2 * options_.silence_limit;
+  } else {
+    other_directory_since_.reset();
+  }
+  if (!is_final) return;
+  emit(JoinRefused{refusal.code, refusal.text});
+  finish();
+}
+
+// Out of the epoch that this node followed, on the way to the next one.
+void GroupCore::leave_epoch(Instant now, const std::string& reason) {
+  hang_up(link_);
+  leader_silent_ = false;
+  state_ = State::kJoining;
+  waiting_since_ = now;
+  next_dial_ = now;
+  emit(LeaderLost{reason, false});
+}
+
+void GroupCore::leader_ended() {
+  hang_up(link_);
+  emit(LeaderLost{"the leader ended the job", true});
+  finish();
+}
+
+void GroupCore::closed(Instant now, LinkId link, bool gone, const std::string& why) {
+  if (over()) return;
+  strangers_.erase(link);
+  if (link == link_) {
+    link_ = 0;
+    last_problem_ = why;
+    next_dial_ = now + kRedial;
+    if (state_ != State::kFollowing) return;
+    waiting_since_ = now;
+    if (!std::exchange(leader_silent_, true)) emit(LeaderSilent{false});
+  } else if (leads()) {
+    GroupEvents events;
+    membership_->closed(link, gone, why, events);
+    emit_all(std::move(events));
+  }
+}
+
+void GroupCore::dial_failed(Instant now, const std::string& why, bool is_final) {
+  dialing_ = false;
+  if (over() || leads()) return;
+  last_problem_ = why;
+  next_dial_ = now + kRedial;
+  // A stranger may have the address of a leader that is gone; where somebody is meant to be, no means no.
+  if (!is_final || (dialed_published_ && !watch_.alive(now))) return;
+  emit(JoinRefused{ErrorCode::kPreflight, why});
+  finish();
+}
+
+// When this node may claim the next epoch, if nothing changes until then. Absent: not at all.
+std::optional<Instant> GroupCore::claims_at() const {
+  if (state_ == State::kFollowing) {
+    const bool leader_heard = link_ != 0 && !leader_silent_;
+    if (leader_heard || node_ < 0) return std::nullopt;
+    return watch_.member_claims_at(node_);
+  }
+  if (link_ != 0) return std::nullopt;  // somebody is about to answer
+  if (epoch_ > 0 && node_ >= 0) return watch_.outsider_claims_at(node_);
+  if (options_.founder) return watch_.outsider_claims_at(options_.self.node_rank.value_or(0));
+  return std::nullopt;
+}
+
+void GroupCore::watch_leader(Instant now, const std::function<bool(LinkId)>& acks) {
+  if (state_ == State::kFollowing && link_ != 0) {
+    if (!leader_silent_ && now - heard_ >= options_.silence_limit) {
+      leader_silent_ = true;
+      waiting_since_ = now;
+      emit(LeaderSilent{acks(link_)});
+    }
+    if (now - last_beat_ >= options_.heartbeat) {
+      last_beat_ = now;
+      post(link_, HeartbeatMessage{});
+    }
+  }
+  if (state_ == State::kJoining && link_ != 0 && now - join_sent_ >= options_.silence_limit) {
+    last_problem_ = "the leader does not answer";
+    hang_up(link_);
+    next_dial_ = now;
+  }
+  const auto at = claims_at();
+  if (at && now >= *at && watch_.seen_at(now)) {
+    commands_.emplace_back(
+        ClaimCommand{watch_.epoch() + 1, node_ >= 0 ? node_ : options_.self.node_rank.value_or(0)});
+    return;
+  }
+  if (link_ == 0 && !dialing_ && now >= next_dial_) dial(now);
+  wait_longer(now);
+}
+
+// The leader that the run directory names, and in turn with it the endpoint that the user gave.
+void GroupCore::dial(Instant now) {
+  const auto& newest = watch_.view().newest;
+  const bool published = newest && !watch_.ended();
+  const bool endpoint = options_.endpoint && state_ == State::kJoining && epoch_ == 0;
+  next_dial_ = now + kRedial;
+  if (!published && !endpoint) return;
+  dialed_published_ = published && !(endpoint && dialed_published_);
+  dialing_ = true;
+  if (dialed_published_)
+    commands_.emplace_back(DialCommand{{newest->address, newest->port}, true});
+  else
+    commands_.emplace_back(DialCommand{*options_.endpoint, false});
+}
+
+void GroupCore::wait_longer(Instant now) {
+  const bool waits = state_ == State::kJoining || link_ == 0 || leader_silent_;
+  if (!waits) return;
+  const std::string where = last_problem_.empty() ? "no leader is known yet" : last_problem_;
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - waiting_since_).count();
+  if (now - waiting_since_ >= options_.join_timeout) {
+    emit(JoinTimedOut{fmt::format("no leader after {} s: {}", waited, where)});
+    return finish();
+  }
+  if (now < next_notice_) return;
+  next_notice_ = now + kNoticeEvery;
+  emit(StillMissing{fmt::format("waiting for the leader ({} s): {}", waited, where)});
+}
+
+bool GroupCore::send_to_leader(std::string payload) {
+  if (state_ != State::kFollowing || link_ == 0) return false;
+  post(link_, PayloadMessage{std::move(payload)});
+  return true;
+}
+
+}  // namespace llmtrain

@@ -1,0 +1,11 @@
+#pragma once
+
+// What every connection of the control plane asks of TCP: small messages at once, and a dead link noticed in
+// seconds.
+namespace llmtrain {
+
+void set_stream_options(int fd);
+// Bytes that the other side's kernel has not acknowledged yet; -1: unknown.
+int unacknowledged_bytes(int fd);
+
+}  // namespace llmtrain

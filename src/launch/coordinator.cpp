@@ -1,0 +1,328 @@
+#include "llmtrain/launch/coordinator.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "llmtrain/checkpoint/writer.hpp"
+#include "llmtrain/launch/log_tail.hpp"
+#include "llmtrain/launch/run_files.hpp"
+
+#include "agent_clock.hpp"
+
+namespace llmtrain {
+namespace {
+
+constexpr std::size_t kTailLines = 20;
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+bool is_failure(ExitClass kind) {
+  return kind == ExitClass::kCrash || kind == ExitClass::kFinal || kind == ExitClass::kLostPeer;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSystem& files, EventSink& sink)
+    : options_(std::move(options)),
+      run_(run),
+      files_(files),
+      sink_(sink),
+      supervisor_(options_.supervisor),
+      incidents_(files, run),
+      slots_(static_cast<std::size_t>(num_nodes())) {
+  std::iota(slots_.begin(), slots_.end(), 0);
+  hosts_[options_.node] = options_.host;
+}
+
+void Coordinator::start(Instant now) {
+  carry_out(now, supervisor_.start(now));
+}
+
+void Coordinator::tick(Instant now) {
+  search_finished(now);
+  for (const int node : silent_.take_given_up(now)) {
+    unreachable_.insert(node);
+    changes_.push_back({MembershipChange::Kind::kGiveUp, node});
+    node_lost(now, node, "its link carries nothing, and no step is finished any more");
+  }
+  answer(store_.tick(now));
+  carry_out(now, supervisor_.tick(now));
+}
+
+void Coordinator::abort(Instant now, ExitCode code, const std::string& reason) {
+  carry_out(now, supervisor_.abort(now, code, reason));
+}
+
+std::optional<Instant> Coordinator::deadline() const {
+  return earliest(supervisor_.deadline(), earliest(silent_.deadline(), store_.deadline()));
+}
+
+void Coordinator::add_poll_fds(std::vector<pollfd>& fds) const {
+  fds.push_back({search_.fd(), POLLIN, 0});
+}
+
+std::vector<AddressedOrder> Coordinator::take_orders() {
+  return std::exchange(orders_, {});
+}
+
+std::vector<MembershipChange> Coordinator::take_changes() {
+  return std::exchange(changes_, {});
+}
+
+// ---- reports -------------------------------------------------------------------------------------------
+
+void Coordinator::receive(Instant now, int node, const NodeReport& report) {
+  std::visit([&](const auto& r) { receive_from(now, node, r); }, report);
+}
+
+void Coordinator::receive_from(Instant now, int node, const NodeReady&) {
+  carry_out(now, supervisor_.node_ready(now, node));
+}
+
+void Coordinator::receive_from(Instant now, int, const StartFailed& report) {
+  if (report.incarnation == supervisor_.incarnation())
+    start_failed(now, static_cast<ExitCode>(report.code), report.message, report.not_started);
+}
+
+void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
+  if (report.incarnation != supervisor_.incarnation()) return;
+  Event event = report.event;
+  event.incarnation = report.incarnation;
+  const auto* const step = std::get_if<StepReport>(&event.body);
+  if (step != nullptr) {
+    note_steps(now, step->step);
+    last_step_ = step->step;
+  }
+  if (const auto* saved = std::get_if<CheckpointSaved>(&event.body))
+    supervisor_.checkpoint_committed(saved->step);
+  sink_.on(event);
+  if (step != nullptr) incidents_.step_finished(now);
+}
+
+void Coordinator::receive_from(Instant now, int, const WorkerLeft& report) {
+  if (report.incarnation != supervisor_.incarnation() || !supervisor_.alive(report.end.rank)) return;
+  const EndNote& note = report.end;
+  const WorkerEnd end{.rank = note.rank, .signaled = note.signaled, .code = note.code};
+  note_steps(now, report.note.step);
+  incidents_.note_rank(report.note);
+  if (is_failure(classify(end))) {
+    incidents_.begin(now, unix_time(), report.incarnation, "process exit");
+    incidents_.note_end(now, note);
+    if (!note.by_agent)
+      emit(WorkerExited{note.rank,
+                        note.pid,
+                        note.signaled ? 128 + note.code : note.code,
+                        note.cause,
+                        report.note.step,
+                        report.note.phase});
+  }
+  carry_out(now, supervisor_.worker_ended(now, end));
+}
+
+void Coordinator::receive_from(Instant now, int, const RanksSeen& report) {
+  if (report.incarnation != supervisor_.incarnation()) return;
+  for (const RankNote& note : report.notes) {
+    if (!supervisor_.alive(note.rank)) continue;
+    incidents_.note_rank(note);
+    note_steps(now, note.step);
+  }
+}
+
+void Coordinator::note_steps(Instant now, std::int64_t step) {
+  supervisor_.step_finished(step);
+  if (step > best_step_) silent_.step_finished(now);
+  best_step_ = std::max(best_step_, step);
+}
+
+void Coordinator::receive_from(Instant now, int, const WorkerStalled& report) {
+  if (report.incarnation != supervisor_.incarnation() || !supervisor_.alive(report.rank)) return;
+  note(Severity::kError, report.message, report.rank);
+  incidents_.begin(now, unix_time(), report.incarnation, "progress watch");
+  carry_out(now, supervisor_.worker_stalled(now, report.rank));
+}
+
+// A scheduler signals every node at once: only a second signal on the same node is impatience.
+void Coordinator::receive_from(Instant now, int node, const StopAsked& report) {
+  emit(StopRequested{report.signal});
+  const bool impatient = ++stops_[node] > 1;
+  if (impatient || !supervisor_.stopping()) carry_out(now, supervisor_.stop_requested(now));
+}
+
+void Coordinator::receive_from(Instant, int, const NodeSaid& report) {
+  note(report.severity, report.text, report.rank);
+}
+
+void Coordinator::receive_from(Instant now, int node, const StoreAsked& report) {
+  if (report.incarnation != supervisor_.incarnation() || !supervisor_.alive(report.rank)) return;
+  const auto request = decode_store_request(report.request);
+  if (request)
+    answer(store_.ask(now, {node, report.rank}, *request));
+  else
+    note(Severity::kWarning,
+         "a store request that is not understood: " + request.error().message,
+         report.rank);
+}
+
+void Coordinator::answer(const std::vector<AddressedReply>& replies) {
+  for (const AddressedReply& reply : replies)
+    orders_.emplace_back(reply.to.node,
+                         StoreAnswer{supervisor_.incarnation(), reply.to.rank, encode(reply.reply)});
+}
+
+// ---- commands ------------------------------------------------------------------------------------------
+
+void Coordinator::carry_out(Instant now, const Commands& commands) {
+  for (const Command& command : commands) std::visit([&](const auto& c) { carry_out(now, c); }, command);
+}
+
+void Coordinator::carry_out(Instant now, const StartWorkers& command) {
+  incidents_.forget_ranks();
+  store_.clear();
+  stop_after_start_ = false;
+  if (options_.in_background) return search(command);
+  start_from(now, prepare(command));
+}
+
+void Coordinator::search(const StartWorkers& command) {
+  search_wanted_ = command;
+  if (search_.running()) {
+    search_is_old_ = true;
+    return;
+  }
+  search_is_old_ = false;
+  search_.start([this, command] { return prepare(command); });
+}
+
+void Coordinator::search_finished(Instant now) {
+  const auto from = search_.take();
+  if (!from || !search_wanted_) return;
+  if (search_is_old_) return search(*search_wanted_);
+  search_wanted_.reset();
+  start_from(now, *from);
+}
+
+void Coordinator::start_from(Instant now, const Result<ResumePoint>& from) {
+  if (!from) return start_failed(now, exit_code_for(from.error().code), to_string(from.error()), all_ranks());
+  for (const CheckpointRejected& rejected : from->rejected) emit(rejected);
+  incidents_.resumed(from->step);
+  order_start(std::filesystem::path(from->path).filename().string());
+  if (std::exchange(stop_after_start_, false)) order_all(StopOrder{});
+}
+
+void Coordinator::order_start(const std::string& checkpoint) {
+  arrange_nodes();
+  StartOrder order;
+  order.incarnation = supervisor_.incarnation();
+  order.epoch = options_.epoch;
+  order.nodes = num_nodes();
+  order.num_workers = options_.procs_per_node;
+  order.world_size = options_.supervisor.num_workers;
+  order.spec_yaml = options_.resolved_yaml;
+  order.checkpoint = checkpoint;
+  order.first_rank = 0;
+  for (const int node : slots_) {
+    order.node = node;
+    orders_.emplace_back(node, order);
+    order.first_rank += options_.procs_per_node;
+  }
+}
+
+// Nothing was started yet: what is to be killed counts as gone at once.
+void Coordinator::start_cancelled(Instant now) {
+  search_wanted_.reset();
+  for (const int rank : all_ranks())
+    if (supervisor_.alive(rank))
+      carry_out(now, supervisor_.worker_ended(now, {.rank = rank, .signaled = true, .code = 9}));
+}
+
+Result<ResumePoint> Coordinator::prepare(const StartWorkers& command) {
+  LLMTRAIN_ASSIGN(from, options_.find_checkpoint(command.rollback));
+  LLMTRAIN_TRY(remove_leftovers(files_, run_.checkpoints().string(), command.incarnation));
+  LLMTRAIN_TRY(write_resolved_spec(files_, run_, command.incarnation, options_.resolved_yaml));
+  return from;
+}
+
+void Coordinator::start_failed(Instant now,
+                               ExitCode code,
+                               const std::string& message,
+                               const std::vector<int>& gone) {
+  note(Severity::kError, message);
+  carry_out(now, supervisor_.abort(now, code, message));
+  // Those that were never started count as gone.
+  for (const int rank : gone)
+    if (supervisor_.alive(rank))
+      carry_out(now, supervisor_.worker_ended(now, {.rank = rank, .signaled = true, .code = 9}));
+}
+
+void Coordinator::carry_out(Instant, const RequestStop&) {
+  if (searching())
+    stop_after_start_ = true;
+  else
+    order_all(StopOrder{});
+}
+
+void Coordinator::carry_out(Instant now, const KillWorkers&) {
+  if (searching()) return start_cancelled(now);
+  order_all(KillOrder{});
+}
+
+void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
+  search_wanted_.reset();
+  incidents_.begin(now, unix_time(), supervisor_.incarnation(), "agent");
+  const std::string action =
+      command.restarts
+          ? fmt::format("restart {} of {}", command.num_restarts, options_.supervisor.max_restarts)
+          : "end the job";
+  const Incident incident = incidents_.close(now, command.first_rank, action);
+  if (!incident.first_cause.empty()) show_stderr(incident.first_cause.front());
+  if (command.restarts)
+    emit(Restarted{command.num_restarts, options_.supervisor.max_restarts, incident.summary});
+  else
+    note(Severity::kError, incident.summary);
+}
+
+void Coordinator::show_stderr(int rank) {
+  const auto path = run_.rank_stderr(incidents_.incarnation(), node_of(rank), rank);
+  for (const std::string& line : last_lines(path.string(), kTailLines)) note(Severity::kError, line, rank);
+}
+
+void Coordinator::carry_out(Instant, const Finish& command) {
+  code_ = command.code;
+  emit(RunFinished{to_int(command.code), last_step_, command.reason});
+  search_wanted_.reset();
+  finish_ = {to_int(command.code), command.reason};
+  order_all(finish_);
+}
+
+void Coordinator::order_all(const NodeOrder& order) {
+  for (int node = 0; node < num_nodes(); ++node) orders_.emplace_back(node, order);
+}
+
+void Coordinator::emit(EventBody body) {
+  sink_.on(Event{unix_time(), supervisor_.incarnation(), std::move(body)});
+}
+
+void Coordinator::note(Severity severity, const std::string& text, int rank) {
+  emit(Note{severity, rank, text});
+}
+
+std::vector<int> Coordinator::ranks_of(int node) const {
+  std::vector<int> ranks(static_cast<std::size_t>(options_.procs_per_node));
+  const auto slot = std::find(slots_.begin(), slots_.end(), node) - slots_.begin();
+  std::iota(ranks.begin(), ranks.end(), static_cast<int>(slot) * options_.procs_per_node);
+  return ranks;
+}
+
+std::vector<int> Coordinator::all_ranks() const {
+  std::vector<int> ranks(static_cast<std::size_t>(options_.supervisor.num_workers));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace llmtrain

@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "llmtrain/launch/coordinator.hpp"
+
+// Nodes that come, fall silent and go.
+namespace llmtrain {
+namespace {
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+void Coordinator::node_joined(Instant now, int node, const std::string& host) {
+  // Whoever held this number has left without a word.
+  carry_out(now, supervisor_.node_lost(now, node, ranks_of(node)));
+  hosts_[node] = host;
+  silent_.back(node);
+  unreachable_.erase(node);
+  note(Severity::kInfo, fmt::format("{} has joined", name_of(node)));
+  orders_.emplace_back(node, done() ? NodeOrder(finish_) : NodeOrder(ClearOrder{}));
+}
+
+void Coordinator::node_silent(Instant now, int node, bool link_acks) {
+  if (link_acks) {  // its kernel answers and its agent does not: it is stopped
+    changes_.push_back({MembershipChange::Kind::kGiveUp, node});
+    return node_lost(now, node, "its agent stands still");
+  }
+  silent_.silent(now, node);
+  note(Severity::kWarning,
+       fmt::format("no word from {}: the link to its agent is cut; it is counted on as long as steps are "
+                   "finished",
+                   name_of(node)));
+}
+
+void Coordinator::node_back(Instant, int node) {
+  silent_.back(node);
+  note(Severity::kInfo, fmt::format("{} is heard again", name_of(node)));
+}
+
+void Coordinator::node_lost(Instant now, int node, const std::string& reason) {
+  if (done()) return;
+  silent_.back(node);
+  const std::string text = fmt::format("{} is lost: {}", name_of(node), reason);
+  note(Severity::kError, text);
+  for (const int rank : ranks_of(node)) {
+    if (!supervisor_.alive(rank)) continue;
+    incidents_.begin(now, unix_time(), supervisor_.incarnation(), "node lost");
+    incidents_.note_end(now, {.rank = rank, .cause = text});
+  }
+  hosts_.erase(node);
+  changes_.push_back({MembershipChange::Kind::kPromoteSpare, node});
+  carry_out(now, supervisor_.node_lost(now, node, ranks_of(node)));
+}
+
+void Coordinator::spare_joined(Instant, const std::string& host) {
+  note(Severity::kInfo, fmt::format("{} waits as a spare", host));
+  for (int node = 0; node < num_nodes(); ++node)
+    if (!hosts_.contains(node)) return changes_.push_back({MembershipChange::Kind::kPromoteSpare, node});
+}
+
+// Ranks go through the nodes in the order of the fabric; without one, by node number.
+void Coordinator::arrange_nodes() {
+  const auto& order = options_.topology_order;
+  const auto place = [&](int node) {
+    const auto host = hosts_.find(node);
+    return host == hosts_.end() ? order.end() : std::find(order.begin(), order.end(), host->second);
+  };
+  std::sort(slots_.begin(), slots_.end(), [&](int a, int b) {
+    return std::pair(place(a), a) < std::pair(place(b), b);
+  });
+}
+
+std::string Coordinator::name_of(int node) const {
+  const auto host = hosts_.find(node);
+  return host == hosts_.end() || host->second.empty() ? fmt::format("node {}", node)
+                                                      : fmt::format("node {} ({})", node, host->second);
+}
+
+}  // namespace llmtrain

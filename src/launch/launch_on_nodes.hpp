@@ -1,0 +1,13 @@
+#pragma once
+
+#include "llmtrain/launch/launch_job.hpp"
+
+// A launch on one of several nodes that share the run directory, which is there already.
+namespace llmtrain {
+
+Result<LaunchOutcome> launch_on_nodes(const LaunchRequest& request,
+                                      const RunDir& run,
+                                      FileSystem& files,
+                                      const MakeSink& make_sink);
+
+}  // namespace llmtrain

@@ -1,0 +1,144 @@
+#include "launch_options.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "llmtrain/checkpoint/reader.hpp"
+#include "llmtrain/job/run_plan.hpp"
+#include "llmtrain/launch/run_files.hpp"
+
+namespace llmtrain {
+namespace {
+
+// `launch.env` over what the process has.
+std::vector<std::string> worker_environment(const LaunchRequest& request) {
+  const auto& added = request.job.spec.launch.env;
+  std::vector<std::string> result;
+  for (const std::string& entry : request.environment)
+    if (!added.contains(entry.substr(0, entry.find('=')))) result.push_back(entry);
+  for (const auto& [name, value] : added) result.push_back(name + "=" + value);
+  return result;
+}
+
+// One agent holds all ranks, whatever launch.nodes says, unless it is placed among others.
+int num_nodes(const LaunchRequest& request, const RunPlan& plan) {
+  return request.placement.max_nodes > 1 ? plan.nodes : 1;
+}
+
+SupervisorOptions supervisor_options(const LaunchRequest& request,
+                                     const RunPlan& plan,
+                                     int incarnation,
+                                     const ResumePoint& point) {
+  const ResilienceSpec& resilience = request.job.spec.resilience;
+  SupervisorOptions options;
+  options.num_workers = plan.world_size;
+  options.num_nodes = num_nodes(request, plan);
+  options.first_incarnation = incarnation;
+  options.committed_step = point.path.empty() ? -1 : point.step;
+  options.max_restarts = resilience.max_restarts;
+  options.no_progress_limit = resilience.no_progress_limit;
+  options.stop_grace = Milliseconds{static_cast<std::int64_t>(resilience.stop_grace_s * 1e3)};
+  options.join_timeout = join_timeout(request);
+  return options;
+}
+
+}  // namespace
+
+// A closed standard stream would give its number to the next file, and the child's output would go there.
+void open_standard_streams() {
+  int fd = 0;
+  while (fd >= 0 && fd <= 2) fd = open("/dev/null", O_RDWR);
+  if (fd > 2) close(fd);
+}
+
+Status check_invariants(FileSystem& files, const ResumePoint& point, const JobSpec& spec) {
+  if (point.path.empty()) return ok_status();
+  LLMTRAIN_ASSIGN(reader, CheckpointReader::open(files, point.path));
+  const auto differs = [&](const char* field, auto saved, auto wanted) {
+    return Error{ErrorCode::kInvalidSpec,
+                 fmt::format("{} is {}, but {} was trained with {}", field, wanted, point.path, saved),
+                 "a run keeps it for life: set it back, or choose another run.dir"};
+  };
+  if (reader.state().seed != spec.run.seed) return differs("run.seed", reader.state().seed, spec.run.seed);
+  LLMTRAIN_ASSIGN(saved, parse_resolved(reader.state().spec_yaml, point.path));
+  const auto batch = *spec.batch.global_batch_size;
+  if (*saved.batch.global_batch_size != batch)
+    return differs("batch.global_batch_size", *saved.batch.global_batch_size, batch);
+  if (saved.data.seq_length != spec.data.seq_length)
+    return differs("data.seq_length", saved.data.seq_length, spec.data.seq_length);
+  return ok_status();
+}
+
+Milliseconds join_timeout(const LaunchRequest& request) {
+  return Milliseconds{static_cast<std::int64_t>(request.job.spec.launch.join_timeout_s * 1e3)};
+}
+
+HandsOptions hands_options(const LaunchRequest& request, const RunDir& run) {
+  HandsOptions options;
+  options.worker.executable = request.executable;
+  options.worker.environment = worker_environment(request);
+  options.worker.request.run_dir = run.root().string();
+  options.worker.request.engine_path = request.engine_path;
+  if (request.placement.max_nodes > 1) options.worker.request.address = request.placement.address;
+  // Inside the workers every wait has its own deadline; this one is for when all of them stand still.
+  const double timeout_s = request.job.spec.resilience.collective_timeout_s;
+  options.stall_limit =
+      std::max(Milliseconds{static_cast<std::int64_t>(timeout_s * 2e3)}, request.shortest_stall);
+  return options;
+}
+
+CoordinatorOptions coordinator_options(const LaunchRequest& request,
+                                       const RunDir& run,
+                                       FileSystem& files,
+                                       int incarnation,
+                                       const ResumePoint& point) {
+  const RunPlan plan = plan_run(request.job.spec);
+  CoordinatorOptions options;
+  options.supervisor = supervisor_options(request, plan, incarnation, point);
+  options.procs_per_node = plan.world_size / num_nodes(request, plan);
+  options.resolved_yaml = request.job.resolved_yaml;
+  // The first incarnation takes what was verified a moment ago.
+  options.find_checkpoint =
+      [&files, checkpoints = run.checkpoints().string(), first = std::optional(point)](int rollback) mutable {
+        if (first) return Result<ResumePoint>(*std::exchange(first, std::nullopt));
+        return find_resume_point(files, checkpoints, rollback);
+      };
+  return options;
+}
+
+Status check_usable(FileSystem& files,
+                    const RunDir& run,
+                    const LaunchRequest& request,
+                    const std::string& probe) {
+  LLMTRAIN_ASSIGN(used, is_used(files, run));
+  if (used && request.job.spec.checkpoint.resume == ResumePolicy::kNever && !request.needs_checkpoint)
+    return Error{ErrorCode::kUsage,
+                 fmt::format("checkpoint.resume is `never`, but {} holds a run already", run.root().string()),
+                 "choose another run.dir, or `checkpoint.resume: auto` to go on"};
+  return check_writable(files, run, probe);
+}
+
+Status check_has_checkpoint(const LaunchRequest& request, const RunDir& run, const ResumePoint& point) {
+  if (!request.needs_checkpoint || !point.path.empty()) return ok_status();
+  return Error{ErrorCode::kNoCheckpoint,
+               fmt::format("{} holds no checkpoint to resume from", run.root().string()),
+               "start it with `llmtrain launch`"};
+}
+
+std::optional<std::string> finished_text(const LaunchRequest& request,
+                                         const RunDir& run,
+                                         const ResumePoint& point) {
+  const std::int64_t total_steps = plan_run(request.job.spec).total_steps;
+  if (point.path.empty() || point.step < total_steps) return std::nullopt;
+  return fmt::format("{} is finished: step {} of {} is committed; a longer train.duration goes on",
+                     run.root().string(),
+                     point.step,
+                     total_steps);
+}
+
+}  // namespace llmtrain

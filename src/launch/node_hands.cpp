@@ -1,0 +1,253 @@
+#include "llmtrain/launch/node_hands.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "llmtrain/core/file_operations.hpp"
+#include "llmtrain/job/worker_exit.hpp"
+#include "llmtrain/launch/run_files.hpp"
+#include "llmtrain/shm/region.hpp"
+
+namespace llmtrain {
+namespace {
+
+constexpr Milliseconds kLookPeriod{1000};
+
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+bool lost_peer(const NodeReport& report) {
+  const EndNote& end = std::get<WorkerLeft>(report).end;
+  return classify({.rank = end.rank, .signaled = end.signaled, .code = end.code}) == ExitClass::kLostPeer;
+}
+
+}  // namespace
+
+NodeHands::NodeHands(HandsOptions options, const RunDir& run, FileSystem& files)
+    : options_(std::move(options)), run_(run), files_(files) {}
+
+void NodeHands::carry_out(Instant now, const NodeOrder& order) {
+  std::visit([&](const auto& o) { carry_out(now, o); }, order);
+}
+
+void NodeHands::carry_out(Instant now, const StartOrder& order) {
+  killing_ = clearing_ = false;
+  garbled_.clear();
+  incarnation_ = order.incarnation;
+  node_ = order.node;
+  started_ = now;
+  next_look_ = now + kLookPeriod;
+  const Status status = start(order);
+  if (status) return;
+  StartFailed failed{
+      order.incarnation, to_int(exit_code_for(status.error().code)), to_string(status.error()), {}};
+  for (int rank = order.first_rank; rank < order.first_rank + order.num_workers; ++rank)
+    if (!workers_.contains(rank)) failed.not_started.push_back(rank);
+  reports_.push_back(std::move(failed));
+}
+
+// What an order can say wrong; the agent that sent it may be another build for all we know.
+Status NodeHands::check(const StartOrder& order) const {
+  const auto refuse = [](const std::string& what) {
+    return Error{ErrorCode::kInternal, "an order to start that cannot be carried out: " + what, {}};
+  };
+  if (!workers_.empty()) return refuse("workers of an earlier incarnation are alive on this node");
+  if (order.num_workers < 1 || order.num_workers > kMaxLocalRanks)
+    return refuse(fmt::format("{} workers; allowed: 1 to {}", order.num_workers, kMaxLocalRanks));
+  if (order.incarnation < 0 || order.node < 0 || order.first_rank < 0 ||
+      order.first_rank > order.world_size - order.num_workers)
+    return refuse(
+        fmt::format("ranks {} and {} more of {}", order.first_rank, order.num_workers - 1, order.world_size));
+  if (!order.checkpoint.empty() && !is_bare_name(order.checkpoint))
+    return refuse("its checkpoint is not the name of one");
+  return ok_status();
+}
+
+Status NodeHands::start(const StartOrder& order) {
+  LLMTRAIN_TRY(check(order));
+  LLMTRAIN_TRY(make_log_directory(files_, run_, order.incarnation, order.node));
+  LLMTRAIN_ASSIGN(shm, create_shm_region(order.num_workers));
+  for (int local = 0; local < order.num_workers; ++local) LLMTRAIN_TRY(start_worker(order, local, shm.get()));
+  return ok_status();
+}
+
+Status NodeHands::start_worker(const StartOrder& order, int local_rank, int shm_fd) {
+  WorkerLaunch launch = options_.worker;
+  WorkerRequest& request = launch.request;
+  request.rank = order.first_rank + local_rank;
+  request.local_rank = local_rank;
+  request.world_size = order.world_size;
+  request.node = order.node;
+  request.incarnation = order.incarnation;
+  request.spec_yaml = order.spec_yaml;
+  request.epoch = order.epoch;
+  if (!order.checkpoint.empty()) request.resume_path = (run_.checkpoints() / order.checkpoint).string();
+  request.error_file =
+      (run_.logs(order.incarnation, order.node) / fmt::format("rank{}.error.json", request.rank)).string();
+  launch.shm_fd = shm_fd;
+  launch.stdout_path = run_.rank_stdout(order.incarnation, order.node, request.rank).string();
+  launch.stderr_path = run_.rank_stderr(order.incarnation, order.node, request.rank).string();
+  UniqueFd workers_end;
+  if (order.nodes > 1) {
+    LLMTRAIN_ASSIGN(ends, WorkerStore::open());
+    workers_end = std::move(ends.second);
+    launch.store_fd = workers_end.get();
+    stores_.insert_or_assign(request.rank, std::move(ends.first));
+  }
+  LLMTRAIN_ASSIGN(worker, WorkerProcess::start(launch));
+  workers_.emplace(request.rank, std::move(worker));
+  return ok_status();
+}
+
+void NodeHands::carry_out(Instant, const StopOrder&) {
+  for (auto& [rank, worker] : workers_) worker.black_box().stop_request.store(1);
+}
+
+void NodeHands::carry_out(Instant, const KillOrder&) {
+  look();
+  killing_ = true;
+  for (auto& [rank, worker] : workers_) worker.process().kill_group();
+}
+
+void NodeHands::carry_out(Instant, const StoreAnswer& order) {
+  const auto store = stores_.find(order.rank);
+  if (order.incarnation == incarnation_ && store != stores_.end()) store->second.answer(order.reply);
+}
+
+void NodeHands::carry_out(Instant now, const ClearOrder&) {
+  clearing_ = true;
+  carry_out(now, KillOrder{});
+}
+
+void NodeHands::add_poll_fds(std::vector<pollfd>& fds) const {
+  for (const auto& [rank, worker] : workers_) {
+    fds.push_back({worker.process().pidfd(), POLLIN, 0});
+    fds.push_back({worker.control_fd(), POLLIN, 0});  // a closed one is -1, which poll passes over
+  }
+  for (const auto& [rank, store] : stores_) fds.push_back({store.fd(), POLLIN, 0});
+}
+
+std::optional<Instant> NodeHands::deadline() const {
+  return workers_.empty() ? std::nullopt : next_look_;
+}
+
+void NodeHands::poll(Instant now) {
+  for (auto& [rank, worker] : workers_) read_events(worker);
+  read_stores();
+  reap();
+  if (next_look_ && now >= *next_look_) {
+    next_look_ = now + kLookPeriod;
+    if (!workers_.empty() && !killing_) look();
+    watch(now);
+  }
+  if (clearing_ && workers_.empty()) {
+    clearing_ = false;
+    reports_.push_back(NodeReady{});
+  }
+}
+
+std::vector<NodeReport> NodeHands::take_reports() {
+  return std::exchange(reports_, {});
+}
+
+void NodeHands::put_back(std::vector<NodeReport> reports) {
+  reports.insert(
+      reports.end(), std::make_move_iterator(reports_.begin()), std::make_move_iterator(reports_.end()));
+  reports_ = std::move(reports);
+}
+
+// At most a second: those that SIGKILL does not end are left to the kernel.
+void NodeHands::end_all() {
+  carry_out(Instant{0}, KillOrder{});
+  for (int round = 0; round < 1000 && !workers_.empty(); ++round) {
+    std::vector<pollfd> fds;
+    for (const auto& [rank, worker] : workers_) fds.push_back({worker.process().pidfd(), POLLIN, 0});
+    ::poll(fds.data(), fds.size(), 1);
+    reap();
+  }
+  abandon();
+}
+
+void NodeHands::abandon() {
+  for (auto& [rank, worker] : workers_) worker.process().abandon();
+  workers_.clear();
+  stores_.clear();
+  kill_adopted_orphans({});
+}
+
+void NodeHands::read_events(WorkerProcess& worker) {
+  for (const std::string& line : worker.read_lines()) {
+    auto event = event_from_json(line);
+    if (event)
+      reports_.push_back(WorkerSaid{incarnation_, worker.rank(), std::move(event).value()});
+    else if (garbled_.insert(worker.rank()).second)
+      reports_.push_back(NodeSaid{
+          Severity::kWarning, worker.rank(), "a message that is not understood: " + event.error().message});
+  }
+}
+
+void NodeHands::read_stores() {
+  for (auto& [rank, store] : stores_)
+    for (std::string& packet : store.read())
+      reports_.push_back(StoreAsked{incarnation_, rank, std::move(packet)});
+}
+
+void NodeHands::reap() {
+  std::vector<NodeReport> left;
+  for (auto it = workers_.begin(); it != workers_.end();) {
+    WorkerProcess& worker = it->second;
+    const auto end = worker.process().reap();
+    if (!end) {
+      ++it;
+      continue;
+    }
+    read_events(worker);  // what it said before it died
+    const EndNote note{.rank = worker.rank(),
+                       .pid = worker.pid(),
+                       .signaled = end->signaled,
+                       .code = end->code,
+                       .cause = describe_end(end->signaled, end->code),
+                       .by_agent = killing_ && end->signaled};
+    left.push_back(WorkerLeft{incarnation_, note, look_at_worker(worker)});
+    stores_.erase(worker.rank());
+    it = workers_.erase(it);
+  }
+  if (left.empty()) return;
+  if (workers_.empty()) kill_adopted_orphans({});
+  // Seen together, a lost peer is the consequence.
+  std::stable_partition(left.begin(), left.end(), [](const NodeReport& r) { return !lost_peer(r); });
+  reports_.insert(reports_.end(), left.begin(), left.end());
+}
+
+RankNote NodeHands::look_at_worker(const WorkerProcess& worker) const {
+  RankNote note = look_at(worker.rank(), worker.black_box(), now_ns());
+  note.node = node_;
+  return note;
+}
+
+void NodeHands::look() {
+  RanksSeen seen{incarnation_, {}};
+  for (const auto& [rank, worker] : workers_) seen.notes.push_back(look_at_worker(worker));
+  // Nobody may be there to take them: where ranks are now replaces where they were.
+  std::erase_if(reports_, [](const NodeReport& report) { return std::holds_alternative<RanksSeen>(report); });
+  if (!seen.notes.empty()) reports_.push_back(std::move(seen));
+}
+
+void NodeHands::watch(Instant now) {
+  if (options_.stall_limit.count() == 0 || killing_) return;
+  const Instant limit = now - options_.stall_limit;
+  for (const auto& [rank, worker] : workers_) {
+    const Instant heartbeat =
+        std::chrono::duration_cast<Instant>(std::chrono::nanoseconds(worker.black_box().heartbeat_ns.load()));
+    if (std::max(heartbeat, started_) >= limit) continue;
+    reports_.push_back(WorkerStalled{
+        incarnation_, rank, fmt::format("no sign of life for {} s", options_.stall_limit.count() / 1000)});
+    return;
+  }
+}
+
+}  // namespace llmtrain

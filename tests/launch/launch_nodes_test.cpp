@@ -1,0 +1,138 @@
+#include "tests/launch/launched_nodes.hpp"
+
+// A job on several nodes: they meet, train, lose each other and come back.
+
+using namespace llmtrain;
+using namespace llmtrain::test;
+
+TEST_CASE("nodes: two train together, the leader alone writes, and both end with 0", "[launch]") {
+  LaunchedNodes nodes(2);
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(second) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(20);
+  CHECK(nodes.job.metrics().size() == 20);
+  CHECK(nodes.job.events("run_finished").size() == 1);
+  CHECK(fs::exists(nodes.job.run_dir() / "logs/0/node0/rank1.err"));
+  CHECK(fs::exists(nodes.job.run_dir() / "logs/0/node1/rank2.err"));
+  CHECK_FALSE(fs::exists(nodes.job.run_dir() / "incidents"));
+  // Whoever comes late finds a finished run.
+  CHECK(nodes.wait(nodes.start(1)) == 0);
+}
+
+TEST_CASE("nodes: a killed worker on another node is named, and both go on", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=5 3:8:0:kill";
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(second) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(20);
+  CHECK(nodes.job.incident(0)["first_cause"] == Json({3}));
+  CHECK(nodes.job.events("restart").size() == 1);
+}
+
+TEST_CASE("nodes: a killed follower is lost, comes back by hand, and the run finishes", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=20";
+  nodes.job.settings.push_back("train.duration=60 steps");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(8);
+  const pid_t orphan = nodes.worker(second, 2);
+  REQUIRE(orphan > 0);
+  nodes.signal(second, SIGKILL);
+  CHECK(nodes.wait(second) == 137);
+  until([&] { return !alive(orphan); });
+  const int again = nodes.start(1);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(again) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(60);
+  CHECK(nodes.job.events("restart").size() == 1);
+  CHECK(nodes.job.incident(0)["summary"].get<std::string>().find("node 1") != std::string::npos);
+}
+
+TEST_CASE("nodes: a killed leader is succeeded, comes back by hand, and the run finishes", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=20";
+  nodes.job.settings.push_back("train.duration=60 steps");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(8);
+  nodes.signal(first, SIGKILL);
+  CHECK(nodes.wait(first) == 137);
+  const int again = nodes.start(0);
+  CHECK(nodes.wait(second) == 0);
+  CHECK(nodes.wait(again) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(60);
+}
+
+TEST_CASE("nodes: a spare takes the place of a lost node", "[launch]") {
+  LaunchedNodes nodes(2, "2:3");
+  nodes.job.script = "step_ms=20";
+  nodes.job.settings.push_back("train.duration=60 steps");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(3);
+  const int spare = nodes.start(-1);
+  until([&] { return nodes.console(spare).find("spare") != std::string::npos; });
+  nodes.signal(second, SIGKILL);
+  CHECK(nodes.wait(second) == 137);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(spare) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(60);
+}
+
+TEST_CASE("nodes: a stop signal to any agent stops all at one step with 75; a second one at once",
+          "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=20";
+  nodes.job.settings.push_back("train.duration=100000 steps");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(7);
+  SECTION("to the follower") {
+    nodes.signal(second, SIGTERM);
+    CHECK(nodes.wait(second) == 75);
+    CHECK(nodes.wait(first) == 75);
+    CHECK(nodes.job.has_checkpoint(static_cast<int>(nodes.job.last_step())));
+  }
+  SECTION("to both at once, as a scheduler does") {
+    nodes.signal(second, SIGTERM);
+    nodes.signal(first, SIGTERM);
+    CHECK(nodes.wait(second) == 75);
+    CHECK(nodes.wait(first) == 75);
+  }
+}
+
+TEST_CASE("nodes: a second stop signal kills everywhere", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=20 ignore_stop";
+  nodes.job.settings.push_back("train.duration=100000 steps");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(7);
+  nodes.signal(second, SIGTERM);
+  until([&] { return !nodes.job.events("stop_requested").empty(); });
+  nodes.signal(second, SIGTERM);
+  CHECK(nodes.wait(second) == 76);
+  CHECK(nodes.wait(first) == 76);
+}
+
+TEST_CASE("nodes: one with another spec is refused, and the others wait for a better one", "[launch]") {
+  LaunchedNodes nodes(2);
+  const int first = nodes.start(0);
+  const int wrong = nodes.start(1, {"--set", "optimizer.lr=0.5"});
+  CHECK(nodes.wait(wrong) == 2);
+  CHECK_FALSE(nodes.console(wrong).empty());
+  const int right = nodes.start(1);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(right) == 0);
+  nodes.job.check_history(20);
+}
