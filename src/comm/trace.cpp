@@ -41,24 +41,25 @@ CommTrace::Call CommTrace::begin(const std::string& axis, std::string_view op, s
   ++total.count;
   total.bytes += bytes;
   const std::uint64_t number = ++calls_;
+  const std::uint64_t sequence = ++sequences_[axis];
   if (black_box_ != nullptr) {
     CollectiveRecord& record = black_box_->ring[(number - 1) % BlackBox::kRingSize];
     store_name(record.group, axis);
     store_name(record.op, op);
-    record.sequence.store(number, std::memory_order_relaxed);
+    record.sequence.store(sequence, std::memory_order_relaxed);
     record.bytes.store(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed);
     record.finished_ns.store(0, std::memory_order_relaxed);
     record.started_ns.store(now_ns(), std::memory_order_relaxed);
     black_box_->num_collectives.store(number, std::memory_order_release);
   }
-  return {&total, number};
+  return {&total, number, sequence};
 }
 
 void CommTrace::finish(const Call& call) {
   if (black_box_ == nullptr) return;
+  if (calls_ - call.number >= BlackBox::kRingSize) return;  // overwritten by newer calls
   CollectiveRecord& record = black_box_->ring[(call.number - 1) % BlackBox::kRingSize];
-  if (record.sequence.load(std::memory_order_relaxed) == call.number)  // not overwritten by newer calls
-    record.finished_ns.store(now_ns(), std::memory_order_relaxed);
+  record.finished_ns.store(now_ns(), std::memory_order_relaxed);
 }
 
 namespace {

@@ -39,7 +39,8 @@ class CommTrace {
   // ---- for the decorator ----
   struct Call {
     Total* total = nullptr;
-    std::uint64_t number = 0;  // of all calls, from 1
+    std::uint64_t number = 0;    // of all calls, from 1
+    std::uint64_t sequence = 0;  // of the calls of its group, from 1
   };
   Call begin(const std::string& axis, std::string_view op, std::int64_t bytes);
   void add_exposed(const Call& call, std::int64_t ns) {
@@ -50,6 +51,7 @@ class CommTrace {
  private:
   BlackBox* black_box_;
   std::uint64_t calls_ = 0;
+  std::map<std::string, std::uint64_t> sequences_;  // calls of each group
   std::map<std::pair<std::string, std::string>, Total> totals_;
 };
 
