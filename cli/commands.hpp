@@ -20,6 +20,8 @@ void add_validate(CLI::App& app, Runner& run);
 void add_prove(CLI::App& app, Runner& run);
 void add_launch(CLI::App& app, Runner& run);
 void add_resume(CLI::App& app, Runner& run);
+void add_status(CLI::App& app, Runner& run);
+void add_report(CLI::App& app, Runner& run);
 void add_eval(CLI::App& app, Runner& run);
 void add_generate(CLI::App& app, Runner& run);
 void add_worker(CLI::App& app, Runner& run);

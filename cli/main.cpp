@@ -18,6 +18,8 @@ int main(int argc, char** argv) {
   cli::add_prove(app, run);
   cli::add_launch(app, run);
   cli::add_resume(app, run);
+  cli::add_status(app, run);
+  cli::add_report(app, run);
   cli::add_ckpt(app, run);
   cli::add_eval(app, run);
   cli::add_generate(app, run);
