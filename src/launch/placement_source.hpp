@@ -42,8 +42,6 @@ struct PlacementSource {
   std::string shell_only;  // says why the scheduler's variables do not place this process; "" when they do
 };
 
-inline constexpr int kMaxNodes = 65'536;
-
 Result<PlacementSource> stated_by_flags(const LaunchFlags& flags);
 Result<PlacementSource> stated_by_torchrun(const Environment& environment);
 Result<PlacementSource> stated_by_slurm(const Environment& environment);

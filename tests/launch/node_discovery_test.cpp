@@ -304,6 +304,31 @@ TEST_CASE("discovery: several nodes need a place and a meeting point", "[launch]
   CHECK(found(flags, {}).endpoint.empty());
 }
 
+TEST_CASE("discovery: the job's launch section has the last word", "[launch]") {
+  LaunchSpec launch;
+  launch.nodes = {2, 4};
+  launch.rdzv_endpoint = "n1";
+  launch.rdzv_id = "mine";
+  launch.time_limit = 60;
+  LaunchFlags flags;
+  flags.now = 1000;
+  const NodePlacement node = found(flags, {}, launch);
+  CHECK(node.min_nodes == 2);
+  CHECK(node.max_nodes == 4);
+  CHECK(node.endpoint == "n1:29400");
+  CHECK(node.rdzv_id == "mine");
+  CHECK(node.time_limit_end == 1060);
+  // A scheduler has started three: fewer than the job could use, more than it needs.
+  const NodePlacement counted = found({}, slurm_step(), launch);
+  CHECK(counted.min_nodes == 2);
+  CHECK(counted.max_nodes == 3);
+  CHECK(counted.endpoint == "n1:21234");
+  CHECK(counted.rdzv_id == "1234");
+  CHECK(agrees_with(discover_world({}, slurm_step()).value(), launch));
+  launch.rdzv_endpoint = "n1:x";
+  check_refused({}, {}, "launch.rdzv_endpoint", "n1:x", launch);
+}
+
 TEST_CASE("discovery: numbers by the fabric", "[launch]") {
   LaunchFlags flags;
   flags.node_order = {"x1", "n3", "n1", "n2"};  // of the whole cluster
