@@ -40,7 +40,7 @@ class Resolver {
     std::optional<int>& procs = spec_.launch.procs_per_node;
     if (procs_from_command) procs = procs_from_command;
     const std::int64_t inner = std::int64_t{p.pp} * p.sp * p.tp;
-    const std::int64_t nodes = spec_.launch.nodes;
+    const std::int64_t nodes = spec_.launch.nodes.max;
     if (procs) {
       const std::int64_t world = nodes * *procs;
       const std::string world_text =

@@ -48,6 +48,8 @@ void check_required(Rules& rules);
 void check_model(Rules& rules);
 void check_run(Rules& rules, bool cuda_available);
 void check_layout(Rules& rules);
+void check_launch(Rules& rules);
+void check_resilience(Rules& rules);
 void check_tensor(Rules& rules);
 void check_sequence(Rules& rules);
 void check_pipeline(Rules& rules);

@@ -7,31 +7,13 @@
 #include "rules.hpp"
 
 namespace llmtrain {
-namespace {
-
-bool is_name(const std::string& text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !text.empty() && text.size() <= 256 && letter(text[0]) &&
-         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
-
-}  // namespace
 
 void check_layout(Rules& rules) {
   check_tensor(rules);
   check_sequence(rules);
   check_zero(rules);
   check_pipeline(rules);
-  const LaunchSpec& launch = rules.spec.launch;
-  if (launch.nodes != 1)
-    rules.error(
-        "launch.nodes",
-        fmt::format("= {}: jobs over several nodes are not in this version; allowed: 1", launch.nodes));
-  for (const auto& [name, value] : launch.env)
-    if (!is_name(name))
-      rules.error(
-          "launch.env",
-          fmt::format("\"{}\" is no name of an environment variable; allowed: letters, digits and _", name));
+  check_launch(rules);
 }
 
 void check_run(Rules& rules, bool cuda_available) {

@@ -51,6 +51,7 @@ void check_optimizer(Rules& rules) {
 
 void check_training(Rules& rules) {
   check_optimizer(rules);
+  check_resilience(rules);
   const CheckpointSpec& checkpoint = rules.spec.checkpoint;
   if (checkpoint.keep_every.amount > 0 && checkpoint.keep_last == 0)
     rules.warning("checkpoint.keep_every", "has no effect: checkpoint.keep_last is 0, which keeps all");
@@ -95,32 +96,6 @@ void check_schedule(Rules& rules) {
                               "multiples of both are kept",
                               in_steps(rules.spec.checkpoint.keep_every, plan.keep_every),
                               in_steps(rules.spec.checkpoint.interval, plan.checkpoint_interval)));
-}
-
-void check_faults(Rules& rules) {
-  const auto& faults = rules.spec.faults;
-  const int world = rules.usable({"parallelism", "launch"}) ? plan_run(rules.spec).world_size : 1 << 30;
-  for (std::size_t i = 0; i < faults.size(); ++i) {
-    const std::string at = fmt::format("faults[{}]", i);
-    if (!rules.usable({at.c_str()})) continue;
-    if (faults[i].rank >= world)
-      rules.error(at + ".rank",
-                  fmt::format("= {}: the job has {} ranks; allowed: 0 to {}, or -1 for all",
-                              faults[i].rank,
-                              world,
-                              world - 1));
-    const bool jitter = faults[i].kind == FaultKind::kJitter;
-    const bool lasts = jitter || faults[i].kind == FaultKind::kSleep;
-    if (lasts && faults[i].ms == 0)
-      rules.error(at + ".ms", "missing; a sleep or jitter needs its length in milliseconds");
-    if (!lasts && faults[i].ms != 0)
-      rules.warning(at + ".ms", "has no effect: only a sleep or jitter has a length");
-    if (!jitter && faults[i].seed != 0) rules.warning(at + ".seed", "has no effect: only a jitter is random");
-    if (jitter && faults[i].step >= 0)
-      rules.warning(at + ".step", "has no effect: a jitter is there at every step");
-    if (faults[i].each == FaultEach::kStep && faults[i].step >= 0)
-      rules.warning(at + ".each", "has no effect: the fault names one step");
-  }
 }
 
 void check_required(Rules& rules) {

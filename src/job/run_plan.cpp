@@ -32,7 +32,7 @@ RunPlan plan_run(const JobSpec& spec) {
                .sp = spec.parallelism.sp,
                .tp = spec.parallelism.tp};
   plan.world_size = plan.mesh.world_size();
-  plan.nodes = spec.launch.nodes;
+  plan.nodes = spec.launch.nodes.max;
   plan.procs_per_node = *spec.launch.procs_per_node;
   plan.micro_batch_size = spec.batch.micro_batch_size;
   plan.accumulation = *spec.batch.gradient_accumulation_steps;

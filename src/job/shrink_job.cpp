@@ -185,7 +185,8 @@ void set_layout(JobSpec& spec, const MeshShape& mesh) {
   spec.parallelism.dp = mesh.dp;
   spec.parallelism.sp = mesh.sp;
   spec.parallelism.tp = mesh.tp;
-  spec.launch = {.nodes = 1, .procs_per_node = mesh.world_size(), .env = {}};
+  spec.launch = LaunchSpec{};
+  spec.launch.procs_per_node = mesh.world_size();
 }
 
 // What does not change the numbers of a step.

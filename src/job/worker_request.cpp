@@ -15,6 +15,7 @@ void visit(Request& request, Visitor&& field) {
   field("world_size", request.world_size);
   field("node", request.node);
   field("incarnation", request.incarnation);
+  field("epoch", request.epoch);
   field("spec_yaml", request.spec_yaml);
   field("run_dir", request.run_dir);
   field("resume_path", request.resume_path);
@@ -22,6 +23,9 @@ void visit(Request& request, Visitor&& field) {
   field("control_fd", request.control_fd);
   field("black_box_fd", request.black_box_fd);
   field("shm_fd", request.shm_fd);
+  field("store_fd", request.store_fd);
+  field("address", request.address);
+  field("error_file", request.error_file);
 }
 
 std::string to_json(const WorkerRequest& request) {

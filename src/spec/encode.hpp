@@ -35,9 +35,23 @@ inline YamlNode encode(const std::vector<std::int64_t>& values) {
   for (const std::int64_t value : values) list.items.push_back(encode(value));
   return list;
 }
+inline YamlNode encode(const std::vector<std::string>& values) {
+  YamlNode list = list_node();
+  for (const std::string& value : values) list.items.push_back(encode(value));
+  return list;
+}
+inline YamlNode encode(const NodeCount& value) {
+  return scalar_node(to_string(value));
+}
 template <NamedEnum E>
 YamlNode encode(E value) {
   return scalar_node(std::string(name_of(value)));
+}
+template <NamedEnum E>
+YamlNode encode(const std::vector<E>& values) {
+  YamlNode list = list_node();
+  for (const E value : values) list.items.push_back(encode(value));
+  return list;
 }
 template <class T>
 YamlNode encode(const std::optional<T>& value) {

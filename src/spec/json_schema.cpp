@@ -46,6 +46,15 @@ Json value_of(const FieldSchema& field) {
       json = {{"type", "array"}, {"items", {{"type", "integer"}}}};
       add_range(json["items"], field);
       break;
+    case FieldSchema::Kind::kNodeCount:
+      json = {{"type", {"integer", "string"}}, {"pattern", "^[0-9]+(:[0-9]+)?$"}};
+      break;
+    case FieldSchema::Kind::kTexts:
+    case FieldSchema::Kind::kWords:
+      json = {{"type", "array"}, {"items", {{"type", "string"}}}};
+      if (!field.words.empty()) json["items"]["enum"] = field.words;
+      json = {{"anyOf", {json, json["items"]}}};
+      break;
     case FieldSchema::Kind::kTextMap:
       json = {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
       break;

@@ -13,7 +13,8 @@
 namespace llmtrain {
 namespace {
 
-constexpr std::size_t kShown = 60;  // characters of a value that a message repeats
+constexpr std::size_t kMaxListed = 10000;  // texts or words of one list
+constexpr std::size_t kShown = 60;         // characters of a value that a message repeats
 
 std::string shown(const std::string& text) {
   if (text.empty()) return "\"\"";
@@ -164,6 +165,34 @@ class Reader {
     } else {
       diagnostics_.error(at.node.origin, at.path, to_string(quantity.error()));
     }
+  }
+
+  void read(const Place& at, NodeCount& member) {
+    if (!want(at, YamlNode::Kind::kScalar)) return;
+    const auto count = parse_node_count(at.node.text);
+    if (count) {
+      member = *count;
+    } else {
+      diagnostics_.error(at.node.origin, at.path, to_string(count.error()));
+    }
+  }
+
+  void read(const Place& at, std::vector<std::string>& member) { read_list(at, member); }
+  template <NamedEnum E>
+  void read(const Place& at, std::vector<E>& member) {
+    read_list(at, member);
+  }
+
+  // A list of scalars; one alone stands for a list of one.
+  template <class T>
+  void read_list(const Place& at, std::vector<T>& member) {
+    if (!at.node.is_scalar() && !want(at, YamlNode::Kind::kList)) return;
+    const std::size_t count = at.node.is_scalar() ? 1 : at.node.items.size();
+    if (count > kMaxListed) return refuse(at, fmt::format("{} values", count));
+    member.assign(count, T{});
+    for (std::size_t i = 0; i < count; ++i)
+      read({at.node.is_scalar() ? at.node : at.node.items[i], at.field, fmt::format("{}[{}]", at.path, i)},
+           member[i]);
   }
 
   template <class T>

@@ -99,6 +99,9 @@ std::string allowed_text(const FieldSchema& field) {
     case FieldSchema::Kind::kWholes:
       text = "a list: each " + range_text(field.allowed, "a whole number");
       break;
+    case FieldSchema::Kind::kNodeCount: text = "a whole number of at least 1, or MIN:MAX"; break;
+    case FieldSchema::Kind::kTexts: text = "a list of texts"; break;
+    case FieldSchema::Kind::kWords: text = "a list, each " + one_of(field.words); break;
     case FieldSchema::Kind::kTextMap: text = "a map of texts"; break;
     case FieldSchema::Kind::kSection: text = "a map"; break;
     case FieldSchema::Kind::kSections: text = "a list of maps"; break;

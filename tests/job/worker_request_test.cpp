@@ -1,5 +1,7 @@
 #include "llmtrain/job/worker_request.hpp"
 
+#include <fmt/format.h>
+
 #include "llmtrain/job/worker_exit.hpp"
 
 #include "tests/support/catch.hpp"
@@ -14,13 +16,17 @@ WorkerRequest sample() {
           .world_size = 4,
           .node = 1,
           .incarnation = 7,
+          .epoch = 1LL << 40,
           .spec_yaml = "version: 1\nrun: {name: \"a \\\"b\\\"\"}\n",
           .run_dir = "runs/with space",
           .resume_path = "runs/x/checkpoints/step-00000005",
           .engine_path = "/opt/libllmtrain_engine_cpu.so",
           .control_fd = 5,
           .black_box_fd = 6,
-          .shm_fd = -1};
+          .shm_fd = -1,
+          .store_fd = 9,
+          .address = "10.0.0.2",
+          .error_file = "/tmp/error \"3\".json"};
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -44,6 +50,8 @@ TEST_CASE("worker request: damaged text is an error that says what is wrong", "[
   CHECK_FALSE(worker_request_from_json(good.substr(0, good.size() / 2)).ok());
   CHECK(worker_request_from_json(replaced(good, "\"shm_fd\"", "\"shm\"")).error().message ==
         "worker request: the key `shm_fd` is missing");
+  for (const char* key : {"epoch", "store_fd", "address", "error_file"})
+    CHECK_FALSE(worker_request_from_json(replaced(good, fmt::format("\"{}\"", key), "\"other\"")).ok());
   CHECK(worker_request_from_json(replaced(good, "\"rank\":3", "\"rank\":\"3\"")).error().message ==
         "worker request: the key `rank` has the wrong type");
   CHECK(worker_request_from_json(replaced(good, "\"rank\":3", "\"rank\":4")).error().message ==

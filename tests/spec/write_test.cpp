@@ -21,6 +21,11 @@ TEST_CASE("write: a spec reads back from its own text", "[spec]") {
   spec.data.train = {{.path = "null", .weight = 1.0 / 3, .max_epochs = 2.5}, DataSourceSpec{}};
   spec.train.duration = {100e9, Quantity::Unit::kTokens};
   spec.launch.env = {{"A", "1"}, {"B", ""}, {"yes", "- x"}};
+  spec.launch.nodes = {2, 4};
+  spec.launch.stop_signals = {StopSignal::kUsr2, StopSignal::kTerm};
+  spec.launch.slurm.exclude = {"n1", "", "007"};
+  spec.launch.time_limit = 90.5;
+  spec.resilience.on_failure.oom = FailureAction::kStop;
   spec.faults.emplace_back().kind = FaultKind::kKill;
 
   const std::string text = to_yaml(to_tree(spec));
@@ -35,6 +40,12 @@ TEST_CASE("write: a spec reads back from its own text", "[spec]") {
   CHECK(back.spec.data.train[0].weight == spec.data.train[0].weight);
   CHECK(back.spec.data.train[0].path == "null");
   CHECK(back.spec.launch.env == spec.launch.env);
+  CHECK(back.spec.launch.nodes == NodeCount(2, 4));
+  CHECK(back.spec.launch.stop_signals == spec.launch.stop_signals);
+  CHECK(back.spec.launch.slurm.exclude == spec.launch.slurm.exclude);
+  CHECK(back.spec.launch.time_limit == 90.5);
+  CHECK(back.spec.resilience.on_failure.oom == FailureAction::kStop);
+  CHECK(back.spec.resilience.on_failure.crash == FailureAction::kRestart);
 }
 
 TEST_CASE("write: JSON keeps types and every bit of a seed", "[spec]") {

@@ -58,6 +58,14 @@ struct FieldShape<std::vector<std::int64_t>> {
   static constexpr auto kKind = FieldSchema::Kind::kWholes;
 };
 template <>
+struct FieldShape<NodeCount> {
+  static constexpr auto kKind = FieldSchema::Kind::kNodeCount;
+};
+template <>
+struct FieldShape<std::vector<std::string>> {
+  static constexpr auto kKind = FieldSchema::Kind::kTexts;
+};
+template <>
 struct FieldShape<std::map<std::string, std::string>> {
   static constexpr auto kKind = FieldSchema::Kind::kTextMap;
 };
@@ -70,6 +78,11 @@ struct FieldShape<std::optional<T>> : FieldShape<T> {};
 template <class T>
 struct FieldShape<std::vector<T>> {
   static constexpr auto kKind = FieldSchema::Kind::kSections;
+};
+
+template <NamedEnum E>
+struct FieldShape<std::vector<E>> {
+  static constexpr auto kKind = FieldSchema::Kind::kWords;
 };
 
 // Splits "a|b|c".
@@ -106,6 +119,8 @@ FieldSchema describe(const FieldInfo& info) {
   }
   if constexpr (NamedEnum<Value>)
     for (const auto& [word, value] : EnumNames<Value>::kAll) field.words.push_back(word);
+  if constexpr (FieldShape<T>::kKind == FieldSchema::Kind::kWords)
+    for (const auto& [word, value] : EnumNames<typename Value::value_type>::kAll) field.words.push_back(word);
   if (info.allowed.words != nullptr) field.words = split_words(info.allowed.words);
   return field;
 }

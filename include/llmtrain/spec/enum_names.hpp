@@ -62,14 +62,47 @@ LLMTRAIN_ENUM_NAMES(LrStyle,
                     {"wsd", LrStyle::kWsd},
                     {"inverse_sqrt", LrStyle::kInverseSqrt});
 LLMTRAIN_ENUM_NAMES(ResumePolicy, 2, {"auto", ResumePolicy::kAuto}, {"never", ResumePolicy::kNever});
+LLMTRAIN_ENUM_NAMES(FailureAction,
+                    3,
+                    {"restart", FailureAction::kRestart},
+                    {"restart_excluding_node", FailureAction::kRestartExcludingNode},
+                    {"stop", FailureAction::kStop});
+LLMTRAIN_ENUM_NAMES(StopSignal,
+                    5,
+                    {"TERM", StopSignal::kTerm},
+                    {"INT", StopSignal::kInt},
+                    {"HUP", StopSignal::kHup},
+                    {"USR1", StopSignal::kUsr1},
+                    {"USR2", StopSignal::kUsr2});
+LLMTRAIN_ENUM_NAMES(LogTee, 3, {"none", LogTee::kNone}, {"first", LogTee::kFirst}, {"all", LogTee::kAll});
+LLMTRAIN_ENUM_NAMES(SlurmChain,
+                    3,
+                    {"none", SlurmChain::kNone},
+                    {"dependency", SlurmChain::kDependency},
+                    {"array", SlurmChain::kArray});
 LLMTRAIN_ENUM_NAMES(FaultKind,
-                    6,
+                    14,
                     {"kill", FaultKind::kKill},
                     {"stop", FaultKind::kStop},
                     {"sleep", FaultKind::kSleep},
                     {"throw", FaultKind::kThrow},
                     {"nan", FaultKind::kNan},
-                    {"jitter", FaultKind::kJitter});
+                    {"jitter", FaultKind::kJitter},
+                    {"segv", FaultKind::kSegv},
+                    {"abort", FaultKind::kAbort},
+                    {"exit", FaultKind::kExit},
+                    {"oom", FaultKind::kOom},
+                    {"skip_collective", FaultKind::kSkipCollective},
+                    {"wrong_shape", FaultKind::kWrongShape},
+                    {"io", FaultKind::kIo},
+                    {"drop_heartbeats", FaultKind::kDropHeartbeats});
+LLMTRAIN_ENUM_NAMES(FaultErrno,
+                    5,
+                    {"ENOSPC", FaultErrno::kEnospc},
+                    {"EIO", FaultErrno::kEio},
+                    {"EDQUOT", FaultErrno::kEdquot},
+                    {"EROFS", FaultErrno::kErofs},
+                    {"ESTALE", FaultErrno::kEstale});
 LLMTRAIN_ENUM_NAMES(FaultEach, 2, {"once", FaultEach::kOnce}, {"step", FaultEach::kStep});
 
 #undef LLMTRAIN_ENUM_NAMES

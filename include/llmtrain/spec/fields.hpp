@@ -49,6 +49,8 @@ concept FieldsOf = std::same_as<std::remove_const_t<S>, Spec>;
 // Sizes are bounded so that no product of them overflows 64 bits.
 inline constexpr double kMaxCount = 1e6;
 inline constexpr double kMaxExtent = 1 << 27;
+// A month; longer waits are mistakes.
+inline constexpr double kMaxSeconds = 31 * 86400;
 inline constexpr double kMaxLossScale = 1LL << 40;
 
 void visit_fields(FieldsOf<RunSpec> auto& s, auto&& v) {
@@ -272,8 +274,24 @@ void visit_fields(FieldsOf<CheckpointSpec> auto& s, auto&& v) {
     s.resume);
 }
 
+void visit_fields(FieldsOf<OnFailureSpec> auto& s, auto&& v) {
+  v({"crash", "a worker ended by an exception or a signal", anything()}, s.crash);
+  v({"node_lost", "a node's agent, or the node, is gone", anything()}, s.node_lost);
+  v({"hang", "a worker lives and does not go on", anything()}, s.hang);
+  v({"oom", "a worker was killed for memory", anything()}, s.oom);
+  v({"stopped_worker", "a worker is stopped (SIGSTOP) or frozen", anything()}, s.stopped_worker);
+  v({"transport", "connections between living ranks broke", anything()}, s.transport);
+  v({"data", "data cannot be read", anything()}, s.data);
+  v({"divergence", "loss or gradients are not finite, resilience.max_skipped_steps in a row", anything()},
+    s.divergence);
+}
+
 void visit_fields(FieldsOf<ResilienceSpec> auto& s, auto&& v) {
-  v({"max_restarts", "of the workers, over the life of one launch", at_least(0)}, s.max_restarts);
+  v({"max_restarts", "of the workers, within restart_window_s", at_least(0)}, s.max_restarts);
+  v({"restart_window_s",
+     "time over which max_restarts counts, seconds; 0 = the life of one launch",
+     between(0, kMaxSeconds)},
+    s.restart_window_s);
   v({"no_progress_limit", "restarts in a row without a new step before the run stops", at_least(1)},
     s.no_progress_limit);
   v({"collective_timeout_s", "deadline of one collective, seconds", above(0)}, s.collective_timeout_s);
@@ -281,6 +299,20 @@ void visit_fields(FieldsOf<ResilienceSpec> auto& s, auto&& v) {
     s.stop_grace_s);
   v({"max_skipped_steps", "non-finite steps in a row before the run stops", at_least(0)},
     s.max_skipped_steps);
+  v({"startup_timeout_s",
+     "from the start of the workers to their first step, seconds",
+     Allowed{.min = 0, .max = kMaxSeconds, .above_min = true}},
+    s.startup_timeout_s);
+  v({"hang_factor",
+     "a phase of a step that takes so many times its 99th percentile is a hang; 0 = never",
+     between(0, 1e6)},
+    s.hang_factor);
+  v({"hang_min_s", "no phase is a hang before this, seconds", between(0, kMaxSeconds)}, s.hang_min_s);
+  v({"elastic",
+     "go on with fewer nodes, down to the MIN of launch.nodes, when none can take a lost one's place",
+     anything()},
+    s.elastic);
+  v({"on_failure", "what follows a failure, by its class", anything()}, s.on_failure);
 }
 
 void visit_fields(FieldsOf<MonitoringSpec> auto& s, auto&& v) {
@@ -292,21 +324,92 @@ void visit_fields(FieldsOf<MonitoringSpec> auto& s, auto&& v) {
   v({"peak_tflops", "peak of one rank for MFU; `auto` = measured once per host", above(0)}, s.peak_tflops);
 }
 
+void visit_fields(FieldsOf<LogSpec> auto& s, auto&& v) {
+  v({"max_bytes", "of one log file of a rank, then it is rotated; 0 = no limit", at_least(0)}, s.max_bytes);
+  v({"keep", "rotated files of each rank; older ones are removed", between(0, 1000)}, s.keep);
+  v({"tee", "whose output is on the console too: nobody's, the first rank's of each node, all", anything()},
+    s.tee);
+}
+
+void visit_fields(FieldsOf<SlurmSpec> auto& s, auto&& v) {
+  v({"partition", "sbatch --partition", anything()}, s.partition);
+  v({"account", "sbatch --account", anything()}, s.account);
+  v({"qos", "sbatch --qos", anything()}, s.qos);
+  v({"gpus_per_node", "`auto` = launch.procs_per_node on GPUs, else none", between(0, 65536)},
+    s.gpus_per_node);
+  v({"cpus_per_task", "of each node's agent and its workers; `auto` = Slurm's own", between(1, 65536)},
+    s.cpus_per_task);
+  v({"time", "limit, as sbatch --time reads it: minutes, H:M:S or D-H:M:S", anything()}, s.time);
+  v({"signal", "ahead of the limit, as sbatch --signal reads it; empty = none", anything()}, s.signal);
+  v({"requeue", "put the job back into the queue when it was stopped in order", anything()}, s.requeue);
+  v({"exclusive", "no other job on its nodes", anything()}, s.exclusive);
+  v({"constraint", "sbatch --constraint", anything()}, s.constraint);
+  v({"container", "image in which srun starts the agents (--container-image)", anything()}, s.container);
+  v({"chain",
+     "how jobs follow each other until the run is done: not, by dependency, or as an array that runs one at "
+     "a time",
+     anything()},
+    s.chain);
+  v({"max_chain", "jobs of a chain", between(1, 10000)}, s.max_chain);
+  v({"exclude", "nodes that are not used", anything()}, s.exclude);
+  v({"extra", "more options of sbatch, for example `--mem=0`", anything()}, s.extra);
+}
+
 void visit_fields(FieldsOf<LaunchSpec> auto& s, auto&& v) {
-  v({"nodes", "hosts of the job", between(1, kMaxCount)}, s.nodes);
+  v({"nodes",
+     "hosts of the job; with MIN:MAX it is cut for MAX, more that come wait as spares, and "
+     "resilience.elastic goes on with at least MIN",
+     anything()},
+    s.nodes);
   v({"procs_per_node", "ranks on each node; `auto` = pp x dp x sp x tp / nodes on CPUs", between(1, 65536)},
     s.procs_per_node);
   v({"env", "added to the environment of the workers", anything()}, s.env);
+  v({"rdzv_endpoint",
+     "HOST:PORT where nodes meet; empty = from the command line, the scheduler or the run directory",
+     anything()},
+    s.rdzv_endpoint);
+  v({"rdzv_id", "nodes of one id meet; empty = run.name", anything()}, s.rdzv_id);
+  v({"join_timeout_s",
+     "how long nodes wait for the others, seconds",
+     Allowed{.min = 0, .max = kMaxSeconds, .above_min = true}},
+    s.join_timeout_s);
+  v({"time_limit",
+     "of this allocation, seconds: the last save begins early enough; `auto` = what the scheduler says",
+     Allowed{.min = 0, .max = kMaxSeconds, .above_min = true}},
+    s.time_limit);
+  v({"stop_signals", "signals to the agent that ask for a save and an orderly stop", anything()},
+    s.stop_signals);
+  v({"log", "what workers print", anything()}, s.log);
+  v({"slurm", "what `submit --target slurm` asks for", anything()}, s.slurm);
 }
 
 void visit_fields(FieldsOf<FaultSpec> auto& s, auto&& v) {
-  v({"kind", "what happens", anything()}, s.kind);
-  v({"rank", "on which rank; -1 = all", at_least(-1)}, s.rank);
+  v({"kind",
+     "what happens: signals to the own process (kill, stop, segv, abort), exit, throw, sleep, nan in the "
+     "loss, "
+     "jitter in communication, oom = memory taken until the kernel ends it, skip_collective and wrong_shape "
+     "= "
+     "the next collective is left out or has other elements, io = a write of a save fails, drop_heartbeats = "
+     "the agent of a node is silent",
+     anything()},
+    s.kind);
+  v({"rank", "on which rank, or node for drop_heartbeats; -1 = all", at_least(-1)}, s.rank);
   v({"step", "at which step; -1 = any", at_least(-1)}, s.step);
-  v({"point", "where in the step", words("step|forward|backward|reduce|optimizer|save|commit|start")},
+  v({"point",
+     "where in the step; commit_manifest, commit_rename, commit_renamed and commit_done are right before the "
+     "manifest, before the rename, after it, and before old checkpoints go",
+     words("step|forward|backward|reduce|optimizer|save|commit|commit_manifest|commit_rename|commit_renamed|"
+           "commit_done|start")},
     s.point);
   v({"each", "once, or at every step that matches", anything()}, s.each);
-  v({"ms", "sleep: how long, milliseconds; jitter: the longest wait", between(0, 86400000)}, s.ms);
+  v({"ms",
+     "sleep and drop_heartbeats: how long, milliseconds; jitter: the longest wait",
+     between(0, 86400000)},
+    s.ms);
+  v({"code", "exit: the exit code", between(0, 255)}, s.code);
+  v({"nth", "io: which write of the save fails, from 1", between(1, 1e9)}, s.nth);
+  v({"error", "io: what the write fails with", anything()}, s.error);
+  v({"mib", "oom: at most so much is taken, MiB", between(1, 1 << 20)}, s.mib);
   v({"seed", "jitter: of its random waits", at_least(0)}, s.seed);
   v({"incarnation", "in which start of the workers, from 0; -1 = in all", at_least(-1)}, s.incarnation);
 }

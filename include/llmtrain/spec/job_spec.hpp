@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "llmtrain/core/dtype.hpp"
+#include "llmtrain/spec/node_count.hpp"
 #include "llmtrain/spec/quantity.hpp"
 
 // What the user asked for: plain structs with their defaults, one per section of the job spec.
@@ -176,12 +177,33 @@ struct CheckpointSpec {
   ResumePolicy resume = ResumePolicy::kAuto;
 };
 
+// What follows when workers fail; a stop is final, a restart spends the budget.
+enum class FailureAction { kRestart, kRestartExcludingNode, kStop };
+
+// One action for each class of failures.
+struct OnFailureSpec {
+  FailureAction crash = FailureAction::kRestart;           // an exception or a signal
+  FailureAction node_lost = FailureAction::kRestart;       // an agent or its host is gone
+  FailureAction hang = FailureAction::kRestart;            // no progress by the deadline
+  FailureAction oom = FailureAction::kRestart;             // killed for memory
+  FailureAction stopped_worker = FailureAction::kRestart;  // by SIGSTOP, or frozen
+  FailureAction transport = FailureAction::kRestart;       // connections between living ranks broke
+  FailureAction data = FailureAction::kStop;               // token files cannot be read
+  FailureAction divergence = FailureAction::kStop;         // loss or gradients are not finite
+};
+
 struct ResilienceSpec {
   int max_restarts = 10;
+  double restart_window_s = 0;        // max_restarts within this time; 0 = over the life of one launch
   int no_progress_limit = 3;          // restarts in a row without a new step
   double collective_timeout_s = 600;  // deadline of one collective wait
   double stop_grace_s = 30;           // from TERM to KILL of a worker that does not end
   int max_skipped_steps = 20;         // non-finite steps in a row before the run stops with 71
+  double startup_timeout_s = 1800;    // from the start of workers to their first step
+  double hang_factor = 3;             // a phase may take so many times its p99; 0 = no such deadline
+  double hang_min_s = 10;             // and at least this
+  bool elastic = false;               // go on with fewer nodes when none can take a lost one's place
+  OnFailureSpec on_failure;
 };
 
 struct MonitoringSpec {
@@ -191,13 +213,67 @@ struct MonitoringSpec {
   std::optional<double> peak_tflops;  // per rank; auto: measured once per host, dtype and thread count
 };
 
-struct LaunchSpec {
-  int nodes = 1;
-  std::optional<int> procs_per_node;
-  std::map<std::string, std::string> env;  // added to the workers' environment
+enum class StopSignal { kTerm, kInt, kHup, kUsr1, kUsr2 };
+enum class LogTee { kNone, kFirst, kAll };
+
+// The files that hold what workers write to stdout and stderr.
+struct LogSpec {
+  std::int64_t max_bytes = 0;  // of one file, then it is rotated; 0 = no limit
+  int keep = 3;                // rotated files of a rank
+  LogTee tee = LogTee::kNone;  // whose lines are on the console too
 };
 
-enum class FaultKind { kKill, kStop, kSleep, kThrow, kNan, kJitter };
+enum class SlurmChain { kNone, kDependency, kArray };
+
+// What `submit --target slurm` writes into its script. Empty texts are left out.
+struct SlurmSpec {
+  std::string partition;
+  std::string account;
+  std::string qos;
+  std::optional<int> gpus_per_node;  // auto: procs_per_node on GPUs, else none
+  std::optional<int> cpus_per_task;  // auto: Slurm's own
+  std::string time;
+  std::string signal = "USR1@120";
+  bool requeue = true;
+  bool exclusive = false;
+  std::string constraint;
+  std::string container;
+  SlurmChain chain = SlurmChain::kNone;
+  int max_chain = 10;
+  std::vector<std::string> exclude;  // node names
+  std::vector<std::string> extra;    // options of sbatch, as they are
+};
+
+struct LaunchSpec {
+  NodeCount nodes = 1;
+  std::optional<int> procs_per_node;
+  std::map<std::string, std::string> env;  // added to the workers' environment
+  std::string rdzv_endpoint;               // HOST:PORT; empty: from the command line or the scheduler
+  std::string rdzv_id;                     // empty: the run's name
+  double join_timeout_s = 600;
+  std::optional<double> time_limit;  // seconds of this allocation; auto: what the scheduler says
+  std::vector<StopSignal> stop_signals = {StopSignal::kTerm, StopSignal::kInt, StopSignal::kUsr1};
+  LogSpec log;
+  SlurmSpec slurm;
+};
+
+enum class FaultKind {
+  kKill,
+  kStop,
+  kSleep,
+  kThrow,
+  kNan,
+  kJitter,
+  kSegv,
+  kAbort,
+  kExit,
+  kOom,
+  kSkipCollective,
+  kWrongShape,
+  kIo,
+  kDropHeartbeats
+};
+enum class FaultErrno { kEnospc, kEio, kEdquot, kErofs, kEstale };
 enum class FaultEach { kOnce, kStep };
 
 // One fault hook for drills and tests. It fires at `step` (and `point`) on `rank`; -1 means any.
@@ -207,10 +283,14 @@ struct FaultSpec {
   FaultKind kind = FaultKind::kSleep;
   int rank = -1;
   std::int64_t step = -1;
-  std::string point = "step";  // step | forward | backward | reduce | optimizer | save | commit | start
+  std::string point = "step";  // a place in the step, or in the commit of a checkpoint
   FaultEach each = FaultEach::kOnce;
-  std::int64_t ms = 0;    // of a sleep; the longest of a jitter
-  std::int64_t seed = 0;  // of a jitter
+  std::int64_t ms = 0;                     // of a sleep or silence; the longest of a jitter
+  int code = 1;                            // of an exit
+  int nth = 1;                             // io: which write of the save fails, from 1
+  FaultErrno error = FaultErrno::kEnospc;  // of an io fault
+  std::int64_t mib = 1024;                 // oom: no more is allocated
+  std::int64_t seed = 0;                   // of a jitter
   int incarnation = 0;
 };
 

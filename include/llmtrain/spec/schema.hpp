@@ -20,6 +20,9 @@ struct FieldSchema {
     kQuantity,
     kNumbers,
     kWholes,
+    kNodeCount,
+    kTexts,
+    kWords,
     kTextMap,
     kSection,
     kSections
@@ -31,7 +34,7 @@ struct FieldSchema {
   Kind kind = Kind::kSection;
   bool can_be_auto = false;
   Allowed allowed;
-  std::vector<std::string_view> words;  // of kWord, or of a kText with a fixed set
+  std::vector<std::string_view> words;  // of kWord and kWords, or of a kText with a fixed set
   std::string default_text;             // as YAML; empty for sections and for what has none
   std::vector<FieldSchema> fields;      // of kSection and kSections
 
