@@ -24,6 +24,7 @@ void add_status(CLI::App& app, Runner& run);
 void add_report(CLI::App& app, Runner& run);
 void add_eval(CLI::App& app, Runner& run);
 void add_generate(CLI::App& app, Runner& run);
+void add_submit(CLI::App& app, Runner& run);
 void add_worker(CLI::App& app, Runner& run);
 
 }  // namespace llmtrain::cli
