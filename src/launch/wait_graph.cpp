@@ -37,7 +37,6 @@ std::vector<int> WaitGraph::members_of(const RankNote& note, const std::string& 
 std::set<int> WaitGraph::behind(const RankNote& note) const {
   std::set<int> ranks;
   if (!note.waiting) return ranks;
-  // Calls begun later can be waited in too: whoever is behind in the oldest is behind in them.
   const CollectiveNote& call = *note.waiting;
   for (const int rank : members_of(note, call.group)) {
     const auto found = notes_.find(rank);

@@ -20,14 +20,18 @@ std::string phase_name(Phase phase) {
   return phase <= Phase::kFinished ? std::string(to_string(phase)) : "unknown";
 }
 
-CollectiveNote note_of(const BlackBox& box, std::uint64_t number) {
-  const CollectiveRecord& record = box.ring[(number - 1) % BlackBox::kRingSize];
+CollectiveNote note_of(std::uint64_t number, const CollectiveRecord& record, bool finished) {
   return {number,
           text_of(record.group),
           text_of(record.op),
           record.sequence.load(),
           record.bytes.load(),
-          record.finished_ns.load() != 0};
+          finished};
+}
+
+CollectiveNote in_ring(const BlackBox& box, std::uint64_t number) {
+  const CollectiveRecord& record = box.ring[(number - 1) % BlackBox::kRingSize];
+  return note_of(number, record, record.finished_ns.load() != 0);
 }
 
 }  // namespace
@@ -42,11 +46,12 @@ RankNote look_at(int rank, const BlackBox& box, std::int64_t now_ns) {
   if (heartbeat > 0) note.heartbeat_age_s = static_cast<double>(now_ns - heartbeat) * 1e-9;
   const std::uint64_t count = box.num_collectives.load();
   if (count == 0) return note;
-  note.collective = note_of(box, count);
+  note.collective = in_ring(box, count);
+  if (const std::uint64_t number = box.standing_number.load(); number != 0)
+    note.waiting = note_of(number, box.standing, false);
   const std::uint64_t oldest = count > BlackBox::kRingSize ? count - BlackBox::kRingSize + 1 : 1;
   for (std::uint64_t number = count; number >= oldest; --number) {
-    CollectiveNote call = note_of(box, number);
-    if (!call.finished) note.waiting = call;
+    CollectiveNote call = in_ring(box, number);
     const auto same = [&](const CollectiveNote& known) { return known.group == call.group; };
     if (std::none_of(note.groups.begin(), note.groups.end(), same)) note.groups.push_back(std::move(call));
   }

@@ -54,7 +54,7 @@ TEST_CASE("incident: a black box is read whatever it holds", "[launch]") {
   CHECK(look_at(3, box, 0).phase == "unknown");
 }
 
-TEST_CASE("incident: a box tells the newest call of each group and the oldest that is not finished",
+TEST_CASE("incident: a box tells the newest call of each group and the one that its rank stands in",
           "[launch]") {
   BlackBox box;
   begin_collective(box, "dp", "all_reduce", 1);
@@ -62,9 +62,16 @@ TEST_CASE("incident: a box tells the newest call of each group and the oldest th
   begin_collective(box, "dp", "all_reduce", 2);
   begin_collective(box, "dp", "all_reduce", 3);
   begin_collective(box, "world", "barrier", 1);
+  CHECK_FALSE(look_at(0, box, 0).waiting.has_value());  // begun, but the rank computes meanwhile
+  std::strcpy(box.standing.group.data(), "dp");
+  std::strcpy(box.standing.op.data(), "all_reduce");
+  box.standing.sequence = 2;
+  box.standing_number = 2;
   const RankNote note = look_at(0, box, 0);
   REQUIRE(note.waiting.has_value());
+  CHECK(note.waiting->group == "dp");
   CHECK(note.waiting->sequence == 2);
+  CHECK_FALSE(note.waiting->finished);
   REQUIRE(note.groups.size() == 2);
   CHECK(note.groups[0].group == "world");
   CHECK(note.groups[1].sequence == 3);

@@ -271,8 +271,8 @@ TEST_CASE("verdict: hangs are named by who does not wait", "[launch]") {
            "last call was all_reduce 16 of dp (1024 bytes). Ranks 0, 1, 3 wait for it in "
            "all_reduce 17 of dp (1024 bytes). Look at the storage that holds data.train.");
   }
-  SECTION("an unfinished call that all have begun does not hide it") {
-    scene.in(2, call("all_reduce", 16, "dp"), "backward");
+  SECTION("a call that is under way while it computes does not hide it") {
+    scene.in(2, call("all_reduce", 16, "dp"), "backward").rank(2).waiting.reset();
     expect(scene,
            FailureKind::kHangCompute,
            {2},

@@ -69,6 +69,11 @@ struct BlackBox {
   std::atomic<std::uint64_t> num_collectives{0};
   std::array<CollectiveRecord, kRingSize> ring{};
 
+  // The call that the rank stands in: a call that was begun and is not finished may be under way while the
+  // rank computes, and by then the ring may have forgotten it. `standing` counts while the number is not 0.
+  std::atomic<std::uint64_t> standing_number{0};  // of all calls, from 1
+  CollectiveRecord standing{};
+
   std::array<std::atomic<std::int64_t>, kNumPhases> phase_ns{};  // time spent in each, up to the heartbeat
 
   // Called by the worker.

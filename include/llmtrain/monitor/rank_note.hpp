@@ -31,7 +31,7 @@ struct RankNote {
   std::int64_t micro_batch = 0;
   double heartbeat_age_s = 0;
   std::optional<CollectiveNote> collective;  // the newest
-  std::optional<CollectiveNote> waiting;     // the oldest that has not finished
+  std::optional<CollectiveNote> waiting;     // the one that it stands in; absent: it does something else
   std::vector<CollectiveNote> groups;        // the newest of each group that the box still knows
   std::string process_state;                 // "R", "S", "D", "T", ...; empty: not asked, or gone
   std::string wait_channel;                  // the kernel function in which it sleeps; empty: not known
