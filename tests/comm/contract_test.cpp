@@ -6,6 +6,7 @@
 #include "llmtrain/comm/backends.hpp"
 #include "llmtrain/comm/mesh_comms.hpp"
 #include "llmtrain/core/check.hpp"
+#include "llmtrain/monitor/black_box.hpp"
 
 #include "tests/support/catch.hpp"
 
