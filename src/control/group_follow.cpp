@@ -40,7 +40,7 @@ void GroupCore::welcomed(Instant now, std::int64_t epoch, const WelcomeMessage& 
   node_ = welcome.node;
   leader_node_ = welcome.leader_node;
   heard_ = now;
-  other_directory_since_.reset();
+  refused_since_.reset();
   if (!again)
     emit(FollowsLeader{epoch, node_, welcome.leader_host});
   else if (was_silent)
@@ -52,12 +52,11 @@ void GroupCore::refused(Instant now, const RefuseMessage& refusal) {
   next_dial_ = now + kRedial;
   last_problem_ = refusal.text;
   bool is_final = refusal.kind == RefusalKind::kFinal;
-  if (refusal.kind == RefusalKind::kOtherDirectory) {
-    // A network file system may show a new file late; a directory that is not shared never shows it.
-    if (!other_directory_since_) other_directory_since_ = now;
-    is_final = now - *other_directory_since_ >= 2 * options_.silence_limit;
+  if (refusal.kind == RefusalKind::kRetryBriefly) {
+    if (!refused_since_) refused_since_ = now;
+    is_final = now - *refused_since_ >= 2 * options_.silence_limit;
   } else {
-    other_directory_since_.reset();
+    refused_since_.reset();
   }
   if (!is_final) return;
   emit(JoinRefused{refusal.code, refusal.text});
