@@ -167,7 +167,8 @@ void GroupCore::dial(Instant now) {
 void GroupCore::wait_longer(Instant now) {
   const bool waits = state_ == State::kJoining || link_ == 0 || leader_silent_;
   if (!waits) return;
-  const std::string where = last_problem_.empty() ? "no leader is known yet" : last_problem_;
+  const char* silence = state_ == State::kFollowing ? "nothing is heard of it" : "none is known yet";
+  const std::string where = last_problem_.empty() ? silence : last_problem_;
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - waiting_since_).count();
   if (now - waiting_since_ >= options_.join_timeout) {
     emit(JoinTimedOut{fmt::format("no leader after {} s: {}", waited, where)});
