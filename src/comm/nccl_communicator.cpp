@@ -23,6 +23,7 @@
 #include "llmtrain/comm/store.hpp"
 
 #include "element_type.hpp"
+#include "group_key.hpp"
 #include "tensor_checks.hpp"
 
 // The only file that knows NCCL.
@@ -42,7 +43,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kWatchInterval{50};
 
 std::string key_of(const RemoteGroupOptions& options) {
-  return fmt::format("nccl/{}/{}/", options.name, fmt::join(options.members, "-"));
+  return group_key("nccl", options);
 }
 
 std::string arrived(const RemoteGroupOptions& options, std::size_t member) {
