@@ -23,7 +23,6 @@
 #include "llmtrain/comm/store.hpp"
 
 #include "element_type.hpp"
-#include "group_key.hpp"
 #include "tensor_checks.hpp"
 
 // The only file that knows NCCL.
@@ -43,7 +42,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kWatchInterval{50};
 
 std::string key_of(const RemoteGroupOptions& options) {
-  return group_key("nccl", options);
+  return fmt::format("nccl/{}/{}/", options.name, fmt::join(options.members, "-"));
 }
 
 std::string arrived(const RemoteGroupOptions& options, std::size_t member) {
