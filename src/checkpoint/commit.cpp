@@ -99,10 +99,16 @@ Result<Committed> commit(FileSystem& files, const SaveTarget& target, CommitRequ
   });
   LLMTRAIN_TRY(check_directory(files, directory, manifest));
   LLMTRAIN_TRY(check_tensors(manifest, request.expected));
+  const auto pass = [&request](std::string_view arrow) {
+    if (request.on_arrow) request.on_arrow(arrow);
+  };
+  pass("commit_manifest");
   LLMTRAIN_TRY(write_manifest(files, directory, manifest));
+  pass("commit_rename");
   if (request.may_commit) LLMTRAIN_TRY(request.may_commit());
 
   LLMTRAIN_ASSIGN(name, rename_into_place(files, directory, target));
+  pass("commit_renamed");
   LLMTRAIN_TRY(files.sync_directory(target.checkpoints_dir));
   return Committed{name, join_path(target.checkpoints_dir, name), manifest.total_bytes()};
 }

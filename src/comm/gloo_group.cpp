@@ -9,15 +9,15 @@
 #include "llmtrain/comm/store.hpp"
 
 #include "c10d_store.hpp"
+#include "group_key.hpp"
 
 namespace llmtrain {
 namespace {
 
 using std::chrono::milliseconds;
 
-// Members of groups with one name never overlap: their ranks tell them apart.
 std::string key_of(const RemoteGroupOptions& options) {
-  return fmt::format("comm/{}/{}/", options.name, fmt::join(options.members, "-"));
+  return group_key("comm", options);
 }
 
 milliseconds to_milliseconds(std::chrono::nanoseconds time) {

@@ -37,6 +37,9 @@ std::unique_ptr<Communicator> GroupFactory::make(const Group& group) const {
     communicator = make_checked_communicator(
         std::move(communicator), group.members, options_.cuda ? at::kCUDA : at::kCPU, options_.black_box);
   if (options_.trace) communicator = make_traced_communicator(std::move(communicator), trace_);
+  // Outermost: what it leaves out was never called.
+  if (options_.call_faults != nullptr)
+    communicator = make_erring_communicator(std::move(communicator), options_.call_faults);
   return communicator;
 }
 

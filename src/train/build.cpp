@@ -69,11 +69,13 @@ MeshCommsOptions comms_options(RankContext& context, const StageMap& map) {
                            .tied_embedding = is_tied_over_stages(context.spec.model, map),
                            .check_calls = context.spec.monitoring.check_collectives,
                            .jitter = context.faults.jitter(),
+                           .call_faults = context.faults.call_faults(),
                            .trace = context.spec.monitoring.trace_collectives,
                            .black_box = context.black_box.get()};
+  options.address = context.request.address;
+  options.store = context.store;
   if (context.request.shm_fd >= 0)
-    options.region =
-        value_or_throw(ShmRegion::map(context.request.shm_fd, context.plan.world_size / context.plan.nodes));
+    options.region = value_or_throw(ShmRegion::map(context.request.shm_fd, context.plan.procs_per_node));
   return options;
 }
 

@@ -13,6 +13,7 @@
 #include "llmtrain/checkpoint/reader.hpp"
 #include "llmtrain/checkpoint/retention.hpp"
 #include "llmtrain/comm/all_gather_bytes.hpp"
+#include "llmtrain/control/epoch_fence.hpp"
 #include "llmtrain/core/filesystem.hpp"
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/train/compute_setup.hpp"
@@ -104,7 +105,7 @@ Status Checkpointer::save(const Progress& progress) {
                           .epoch = context_.request.incarnation,
                           .rank = world_.rank(),
                           .world_size = world_.size()};
-  const auto files = make_posix_filesystem();
+  const auto files = context_.faults.filesystem(progress.step);
   const std::vector<ShardFile> shards = shards_of_this_rank();
   const auto written = write_shards(*files, target, shards);
   const auto reports = all_gather_bytes(world_, encode_shard_report(written));
@@ -112,7 +113,7 @@ Status Checkpointer::save(const Progress& progress) {
   // Only the first rank knows whether the rename took place: it tells the others.
   std::string outcome;
   if (world_.rank() == 0) {
-    const auto committed = commit_shards(target, progress, reports);
+    const auto committed = commit_shards(*files, target, progress, reports);
     outcome = encode_status(committed ? ok_status() : Status(committed.error()));
     if (committed) {
       previous_ = committed->name;
@@ -120,6 +121,7 @@ Status Checkpointer::save(const Progress& progress) {
                                            .path = committed->path,
                                            .bytes = static_cast<std::int64_t>(committed->bytes),
                                            .ms = milliseconds_since(start)});
+      context_.faults.at("commit_done", progress.step);
       let_go_of_old_ones();
     }
   }
@@ -129,7 +131,14 @@ Status Checkpointer::save(const Progress& progress) {
   return status;
 }
 
-Result<Committed> Checkpointer::commit_shards(const SaveTarget& target,
+// On several nodes a leader that was cut off must not commit beside its successor.
+Status Checkpointer::check_epoch(FileSystem& files) const {
+  if (context_.plan.nodes == 1) return ok_status();
+  return check_not_fenced(files, RunDir(context_.request.run_dir).control().string(), context_.request.epoch);
+}
+
+Result<Committed> Checkpointer::commit_shards(FileSystem& files,
+                                              const SaveTarget& target,
                                               const Progress& progress,
                                               const std::vector<std::string>& reports) {
   CommitRequest request;
@@ -139,10 +148,12 @@ Result<Committed> Checkpointer::commit_shards(const SaveTarget& target,
     LLMTRAIN_ASSIGN(records, decode_shard_report(report));
     request.records.insert(request.records.end(), records.begin(), records.end());
   }
-  const auto files = make_posix_filesystem();
   request.extra_files = extra_files_;
+  request.may_commit = [&] { return check_epoch(files); };
+  request.on_arrow = [&](std::string_view arrow) { context_.faults.at(arrow, progress.step); };
   context_.faults.at("commit", progress.step);
-  return commit(*files, target, std::move(request));
+  LLMTRAIN_TRY(check_epoch(files));
+  return commit(files, target, std::move(request));
 }
 
 TrainState Checkpointer::state_after(const Progress& progress) const {

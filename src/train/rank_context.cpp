@@ -35,8 +35,20 @@ RankContext make_rank_context(const std::string& request_json) {
   auto black_box = map_black_box(request.black_box_fd);
   ControlChannel events(UniqueFd(request.control_fd), request.incarnation);
   FaultInjector faults(spec.faults, request.rank, request.incarnation);
-  return {
-      std::move(request), std::move(spec), plan, std::move(black_box), std::move(events), std::move(faults)};
+  std::shared_ptr<Store> store;
+  if (request.store_fd >= 0) store = make_agent_store(request.store_fd);
+  if (plan.nodes > 1 && store == nullptr)
+    throw ErrorException(
+        {ErrorCode::kInternal,
+         fmt::format("the job has {} nodes, and the agent gave no way to its store", plan.nodes),
+         {}});
+  return {std::move(request),
+          std::move(spec),
+          plan,
+          std::move(black_box),
+          std::move(events),
+          std::move(faults),
+          std::move(store)};
 }
 
 }  // namespace llmtrain

@@ -76,7 +76,9 @@ Trainer::StepResult Trainer::advance() {
 void Trainer::save(SaveKind kind) {
   const Status status = p_.checkpoints.save(progress_);
   if (status) return;
-  if (kind == SaveKind::kLast) throw ErrorException(status.error());
+  // Who is fenced off never goes on: another leader has the job.
+  if (kind == SaveKind::kLast || status.error().code == ErrorCode::kHeld)
+    throw ErrorException(status.error());
   if (p_.comms.world().rank() == 0)
     p_.events.emit(
         Note{.severity = Severity::kWarning,

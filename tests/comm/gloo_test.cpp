@@ -1,7 +1,9 @@
 #include <atomic>
+#include <thread>
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -200,6 +202,77 @@ TEST_CASE("gloo: a rank that ends is named long before the deadline", "[comm]") 
     } catch (const CommError& error) {
       require(error.missing_ranks == std::vector<int>{1}, error.what());
       require_words(error.what(), {"recv #1 from rank 1 of group world lost a peer"});
+    }
+  });
+}
+
+TEST_CASE("gloo: cancel ends a wait, and the peers of who cancelled learn of it", "[comm]") {
+  const Cluster cluster(2, 1);
+  spawn_ranks(2, [&](int rank, const auto&) {
+    MeshCommsOptions options = cluster.options({.dp = 2}, rank);
+    options.timeout = 10min;
+    auto comms = std::make_unique<MeshComms>(options);
+    comms->world().barrier();
+    if (rank == 1) {
+      require_words(failure_of(comms->world()), {"lost a peer", "did not arrive: rank 0 | 0"});
+      return;
+    }
+    at::Tensor x = at::zeros({4}, at::kFloat);  // [4]
+    auto never_sent = comms->world().recv_async(x, 1);
+    std::thread canceller([&] {
+      std::this_thread::sleep_for(50ms);
+      comms->world().cancel();
+    });
+    try {
+      never_sent->wait();
+      require(false, "no error");
+    } catch (const CommError& error) {
+      require_words(error.what(), {"was cancelled by its own rank"});
+    }
+    canceller.join();
+    never_sent.reset();
+    comms.reset();
+  });
+}
+
+TEST_CASE("erring communicator: a call that is left out is missed by the others", "[comm]") {
+  const Cluster cluster(2, 1);
+  spawn_ranks(2, [&](int rank, const auto&) {
+    MeshCommsOptions options = cluster.options({.dp = 2}, rank);
+    options.timeout = 1s;
+    options.call_faults = std::make_shared<CallFaults>();
+    MeshComms comms(options);
+    comms.world().barrier();
+    at::Tensor x = at::ones({4}, at::kFloat);  // [4]
+    if (rank == 1) {
+      options.call_faults->arm(CallFaults::Kind::kSkip);
+      comms.world().all_reduce(x, ReduceOp::kSum);
+      require(at::equal(x, at::ones({4}, at::kFloat)), "nothing was added");
+      return;
+    }
+    try {
+      comms.world().all_reduce(x, ReduceOp::kSum);
+      require(false, "no error");
+    } catch (const CommError& error) {
+      require(error.missing_ranks == std::vector<int>{1}, error.what());
+    }
+  });
+}
+
+TEST_CASE("erring communicator: a call of another shape is seen by the check of calls", "[comm]") {
+  const Cluster cluster(1, 2);
+  spawn_ranks(2, [&](int rank, const auto&) {
+    MeshCommsOptions options = cluster.options({.dp = 2}, rank);
+    options.check_calls = true;
+    options.call_faults = std::make_shared<CallFaults>();
+    MeshComms comms(options);
+    if (rank == 1) options.call_faults->arm(CallFaults::Kind::kWrongShape);
+    at::Tensor x = at::ones({4}, at::kFloat);  // [4]
+    try {
+      comms.world().all_reduce(x, ReduceOp::kSum);
+      require(false, "no error");
+    } catch (const CommError& error) {
+      require_words(error.what(), {"[4]", "[5]"});
     }
   });
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "llmtrain/checkpoint/file_record.hpp"
@@ -55,6 +56,9 @@ struct CommitRequest {
   std::vector<ExtraFile> extra_files;
   std::vector<TensorInfo> expected;    // when not empty: the tensors must be exactly these
   std::function<Status()> may_commit;  // asked right before the rename (fencing); may be empty
+  // Told where the commit stands, so that drills can end it there: "commit_manifest" and "commit_rename" are
+  // right before these, "commit_renamed" is right after. May be empty.
+  std::function<void(std::string_view arrow)> on_arrow;
 };
 
 struct Committed {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "llmtrain/comm/call_faults.hpp"
 #include "llmtrain/comm/communicator.hpp"
 #include "llmtrain/comm/trace.hpp"
 #include "llmtrain/topology/mesh.hpp"
@@ -38,6 +39,7 @@ struct MeshCommsOptions {
   bool tied_embedding = false;   // first and last pipeline stage hold the same weight
   bool check_calls = false;      // compare operation and shape of every collective over the group
   std::function<void()> jitter;  // called before waits, by any thread, to disturb the timing; may be null
+  std::shared_ptr<CallFaults> call_faults;  // makes this rank err when it is armed; null: it never does
   bool trace = true;
   BlackBox* black_box = nullptr;  // newest collectives go there; may be null
 };

@@ -22,6 +22,9 @@ class Store {
 
 // Of ranks that are threads of one process.
 std::shared_ptr<Store> make_memory_store();
+// Of the job, through this worker's agent: `fd` is a packet socket to it (control/store_wire.hpp), taken
+// over. Once the agent is gone, get() answers nothing and set() throws CommError.
+std::shared_ptr<Store> make_agent_store(int fd);
 // In a file that processes of one host share; the last of `ranks` removes it.
 std::shared_ptr<Store> make_file_store(const std::string& path, int ranks);
 // Served over TCP by the one rank for which `serve` is set.

@@ -41,7 +41,9 @@ class Checkpointer {
  private:
   std::vector<ShardFile> shards_of_this_rank() const;
   TrainState state_after(const Progress& progress) const;
-  Result<Committed> commit_shards(const SaveTarget& target,
+  Status check_epoch(FileSystem& files) const;
+  Result<Committed> commit_shards(FileSystem& files,
+                                  const SaveTarget& target,
                                   const Progress& progress,
                                   const std::vector<std::string>& reports);
   void let_go_of_old_ones();

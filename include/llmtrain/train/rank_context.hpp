@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "llmtrain/comm/store.hpp"
 #include "llmtrain/core/plant.hpp"
 #include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/job/worker_request.hpp"
@@ -26,7 +27,8 @@ struct RankContext {
   std::unique_ptr<BlackBox, BlackBoxUnmapper> black_box;  // the agent's page
   ControlChannel events;
   FaultInjector faults;
-  Plant plant = Plant::kNone;  // set by proofs only
+  std::shared_ptr<Store> store;  // the job's, through the agent; null on one node
+  Plant plant = Plant::kNone;    // set by proofs only
 
   bool is_first() const { return request.rank == 0; }
 };
