@@ -17,14 +17,16 @@
 #include "commands.hpp"
 #include "engine.hpp"
 #include "job_arguments.hpp"
+#include "launch_flags.hpp"
 
-// `llmtrain launch JOB` and `llmtrain resume RUN_DIR|JOB`: one node, one process that the user started,
-// one child for each rank.
+// `llmtrain launch JOB` and `llmtrain resume RUN_DIR|JOB`: one process on each node that the user or a
+// scheduler starts, one child for each rank.
 namespace llmtrain::cli {
 namespace {
 
 struct LaunchOptions {
   JobArguments job;
+  PlacementArguments placement;
   std::string engine;
 };
 
@@ -50,7 +52,11 @@ MakeSink sinks_for(const JobSpec& spec) {
   };
 }
 
-int start(const char* command, const LaunchOptions& options, Result<LoadedJob> job, bool needs_checkpoint) {
+int start(const char* command,
+          const LaunchOptions& options,
+          Result<LoadedJob> job,
+          const NodePlacement& placement,
+          bool needs_checkpoint) {
   if (!job) return report_error(command, job.error());
   print_diagnostics(job->warnings);
   LaunchRequest request;
@@ -61,6 +67,10 @@ int start(const char* command, const LaunchOptions& options, Result<LoadedJob> j
   if (!engine) return report_error(command, engine.error());
   request.engine_path = std::move(engine).value();
   request.environment = process_environment();
+  request.placement = placement;
+  request.say = [command](const std::string& text) {
+    fmt::print(stderr, "llmtrain {}: {}\n", command, text);
+  };
 
   const auto files = make_posix_filesystem();
   const auto outcome = launch_job(request, *files, sinks_for(request.job.spec));
@@ -69,24 +79,35 @@ int start(const char* command, const LaunchOptions& options, Result<LoadedJob> j
   return to_int(outcome->code);
 }
 
+// Flags are read once, so that both readings of a job see the same.
+template <class Load>
+int run(const char* command, const LaunchOptions& options, bool needs_checkpoint, Load load) {
+  const JobSource source = job_source(options.job, MissingData::kRefuse);
+  const auto flags = launch_flags(options.placement, options.job);
+  if (!flags) return report_error(command, flags.error());
+  auto job = load_placed(source, *flags, load);
+  if (!job) return report_error(command, job.error());
+  const auto placement = place_node(*flags, source, job->spec);
+  if (!placement) return report_error(command, placement.error());
+  return start(command, options, std::move(job), *placement, needs_checkpoint);
+}
+
 int run_launch(const LaunchOptions& options) {
-  return start("launch", options, load_job(job_source(options.job, MissingData::kRefuse)), false);
+  return run("launch", options, false, [](const JobSource& source) { return load_job(source); });
 }
 
 int run_resume(const LaunchOptions& options) {
-  const JobSource source = job_source(options.job, MissingData::kRefuse);
-  if (options.job.files.size() == 1 && is_run_dir(options.job.files.front()))
-    return start("resume", options, load_resumed_job(options.job.files.front(), source), true);
-  auto job = load_job(source);
-  if (!job) return start("resume", options, std::move(job), true);
-  // A job names its run directory; what the run was started with lies there.
-  const std::string run_dir = job->spec.run.dir;
-  if (!is_run_dir(run_dir))
-    return report_error("resume",
-                        {ErrorCode::kNoCheckpoint,
-                         fmt::format("{} holds no run to resume", run_dir),
-                         "start it with `llmtrain launch`"});
-  return start("resume", options, std::move(job), true);
+  const std::vector<std::string>& files = options.job.files;
+  return run("resume", options, true, [&files](const JobSource& source) -> Result<LoadedJob> {
+    if (files.size() == 1 && is_run_dir(files.front())) return load_resumed_job(files.front(), source);
+    LLMTRAIN_ASSIGN(job, load_job(source));
+    // A job names its run directory; what the run was started with lies there.
+    if (!is_run_dir(job.spec.run.dir))
+      return Error{ErrorCode::kNoCheckpoint,
+                   fmt::format("{} holds no run to resume", job.spec.run.dir),
+                   "start it with `llmtrain launch`"};
+    return job;
+  });
 }
 
 void add_engine_option(CLI::App& command, LaunchOptions& options) {
@@ -98,18 +119,24 @@ void add_engine_option(CLI::App& command, LaunchOptions& options) {
 
 void add_launch(CLI::App& app, Runner& run) {
   auto options = std::make_shared<LaunchOptions>();
-  auto* const command = app.add_subcommand("launch", "Run a job, or go on with it");
+  auto* const command = app.add_subcommand(
+      "launch",
+      "Run a job, or go on with it. On several nodes, once on each of them; under Slurm no flag is needed\n"
+      "Example: llmtrain launch job.yaml --nnodes 2 --node-rank 0 --rdzv-endpoint node0:29400\n"
+      "Example: srun --nodes=2 --ntasks-per-node=1 llmtrain launch job.yaml");
   add_job_arguments(*command, options->job);
-  add_nproc_option(*command, options->job);
+  add_placement_options(*command, options->placement, options->job);
   add_engine_option(*command, *options);
   command->callback([options, &run] { run = [options] { return run_launch(*options); }; });
 }
 
 void add_resume(CLI::App& app, Runner& run) {
   auto options = std::make_shared<LaunchOptions>();
-  auto* const command = app.add_subcommand("resume", "Go on from the newest verified checkpoint");
+  auto* const command = app.add_subcommand(
+      "resume",
+      "Go on from the newest verified checkpoint\nExample: llmtrain resume runs/mine --time-limit 4h");
   add_job_arguments(*command, options->job, "Run directory, or job file(s)");
-  add_nproc_option(*command, options->job);
+  add_placement_options(*command, options->placement, options->job);
   add_engine_option(*command, *options);
   command->callback([options, &run] { run = [options] { return run_resume(*options); }; });
 }
