@@ -41,24 +41,36 @@ CommTrace::Call CommTrace::begin(const std::string& axis, std::string_view op, s
   ++total.count;
   total.bytes += bytes;
   const std::uint64_t number = ++calls_;
+  const std::uint64_t sequence = ++sequences_[axis];
   if (black_box_ != nullptr) {
     CollectiveRecord& record = black_box_->ring[(number - 1) % BlackBox::kRingSize];
     store_name(record.group, axis);
     store_name(record.op, op);
-    record.sequence.store(number, std::memory_order_relaxed);
+    record.sequence.store(sequence, std::memory_order_relaxed);
     record.bytes.store(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed);
     record.finished_ns.store(0, std::memory_order_relaxed);
     record.started_ns.store(now_ns(), std::memory_order_relaxed);
     black_box_->num_collectives.store(number, std::memory_order_release);
   }
-  return {&total, number};
+  return {&total, number, sequence, static_cast<std::uint64_t>(bytes)};
+}
+
+void CommTrace::stand_in(const Call& call) {
+  if (black_box_ == nullptr) return;
+  CollectiveRecord& record = black_box_->standing;
+  store_name(record.group, call.total->axis);
+  store_name(record.op, call.total->op);
+  record.sequence.store(call.sequence, std::memory_order_relaxed);
+  record.bytes.store(call.bytes, std::memory_order_relaxed);
+  black_box_->standing_number.store(call.number, std::memory_order_release);
 }
 
 void CommTrace::finish(const Call& call) {
   if (black_box_ == nullptr) return;
+  black_box_->standing_number.store(0, std::memory_order_relaxed);
+  if (calls_ - call.number >= BlackBox::kRingSize) return;  // overwritten by newer calls
   CollectiveRecord& record = black_box_->ring[(call.number - 1) % BlackBox::kRingSize];
-  if (record.sequence.load(std::memory_order_relaxed) == call.number)  // not overwritten by newer calls
-    record.finished_ns.store(now_ns(), std::memory_order_relaxed);
+  record.finished_ns.store(now_ns(), std::memory_order_relaxed);
 }
 
 namespace {
@@ -69,6 +81,7 @@ class TracedPending final : public Pending {
       : inner_(std::move(inner)), trace_(std::move(trace)), call_(call) {}
   void wait() override {
     const std::int64_t start = now_ns();
+    trace_->stand_in(call_);
     inner_->wait();
     trace_->add_exposed(call_, now_ns() - start);
     trace_->finish(call_);
@@ -144,6 +157,7 @@ class TracedCommunicator final : public Communicator {
   void traced(std::string_view op, const at::Tensor& payload, Body&& body) {
     const CommTrace::Call call = trace_->begin(name(), op, bytes(payload));
     const std::int64_t start = now_ns();
+    trace_->stand_in(call);
     body();
     trace_->add_exposed(call, now_ns() - start);
     trace_->finish(call);

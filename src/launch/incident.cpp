@@ -18,6 +18,15 @@ json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
 }
 
+json to_object(const CollectiveNote& call) {
+  return {{"begun", call.count},
+          {"group", call.group},
+          {"op", call.op},
+          {"sequence", call.sequence},
+          {"bytes", call.bytes},
+          {"finished", call.finished}};
+}
+
 json to_object(const RankNote& note) {
   json object = {{"rank", note.rank},
                  {"node", note.node},
@@ -28,14 +37,10 @@ json to_object(const RankNote& note) {
                  {"process_state", note.process_state},
                  {"wait_channel", note.wait_channel},
                  {"stack", note.stack},
-                 {"collective", nullptr}};
-  if (const auto& last = note.collective)
-    object["collective"] = {{"begun", last->count},
-                            {"group", last->group},
-                            {"op", last->op},
-                            {"sequence", last->sequence},
-                            {"bytes", last->bytes},
-                            {"finished", last->finished}};
+                 {"collective", nullptr},
+                 {"waiting", nullptr}};
+  if (const auto& last = note.collective) object["collective"] = to_object(*last);
+  if (note.waiting) object["waiting"] = to_object(*note.waiting);
   return object;
 }
 
@@ -47,6 +52,14 @@ json to_object(const EndNote& end) {
           {"cause", end.cause},
           {"at_ms", end.at_ms},
           {"killed_by_agent", end.by_agent}};
+}
+
+json to_object(const IncidentMark& mark) {
+  return {{"at_ms", mark.at_ms}, {"text", mark.text}};
+}
+
+json to_object(const std::pair<int, int>& pair) {
+  return json::array({pair.first, pair.second});
 }
 
 template <class T>
@@ -89,9 +102,19 @@ std::string to_json(const Incident& incident) {
                        {"detected_by", incident.detected_by},
                        {"first_cause", incident.first_cause},
                        {"summary", incident.summary},
+                       {"kind", incident.kind},
+                       {"confidence", incident.confidence},
+                       {"verdict", incident.verdict},
+                       {"node", or_null(incident.node)},
+                       {"host", incident.host},
+                       {"waiting_for", to_array(incident.waiting_for)},
                        {"chain", to_array(incident.chain)},
                        {"black_boxes", to_array(incident.black_boxes)},
+                       {"events", to_array(incident.events)},
+                       {"detect_ms", or_null(incident.detect_ms)},
                        {"stop_ms", incident.stop_ms},
+                       {"rendezvous_ms", or_null(incident.rendezvous_ms)},
+                       {"load_ms", or_null(incident.load_ms)},
                        {"action", incident.action},
                        {"resumed_step", or_null(incident.resumed_step)},
                        {"lost_steps", or_null(incident.lost_steps)},

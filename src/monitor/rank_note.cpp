@@ -1,5 +1,6 @@
 #include "llmtrain/monitor/rank_note.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -19,6 +20,20 @@ std::string phase_name(Phase phase) {
   return phase <= Phase::kFinished ? std::string(to_string(phase)) : "unknown";
 }
 
+CollectiveNote note_of(std::uint64_t number, const CollectiveRecord& record, bool finished) {
+  return {number,
+          text_of(record.group),
+          text_of(record.op),
+          record.sequence.load(),
+          record.bytes.load(),
+          finished};
+}
+
+CollectiveNote in_ring(const BlackBox& box, std::uint64_t number) {
+  const CollectiveRecord& record = box.ring[(number - 1) % BlackBox::kRingSize];
+  return note_of(number, record, record.finished_ns.load() != 0);
+}
+
 }  // namespace
 
 RankNote look_at(int rank, const BlackBox& box, std::int64_t now_ns) {
@@ -31,13 +46,15 @@ RankNote look_at(int rank, const BlackBox& box, std::int64_t now_ns) {
   if (heartbeat > 0) note.heartbeat_age_s = static_cast<double>(now_ns - heartbeat) * 1e-9;
   const std::uint64_t count = box.num_collectives.load();
   if (count == 0) return note;
-  const CollectiveRecord& last = box.ring[(count - 1) % BlackBox::kRingSize];
-  note.collective = CollectiveNote{count,
-                                   text_of(last.group),
-                                   text_of(last.op),
-                                   last.sequence.load(),
-                                   last.bytes.load(),
-                                   last.finished_ns.load() != 0};
+  note.collective = in_ring(box, count);
+  if (const std::uint64_t number = box.standing_number.load(); number != 0)
+    note.waiting = note_of(number, box.standing, false);
+  const std::uint64_t oldest = count > BlackBox::kRingSize ? count - BlackBox::kRingSize + 1 : 1;
+  for (std::uint64_t number = count; number >= oldest; --number) {
+    CollectiveNote call = in_ring(box, number);
+    const auto same = [&](const CollectiveNote& known) { return known.group == call.group; };
+    if (std::none_of(note.groups.begin(), note.groups.end(), same)) note.groups.push_back(std::move(call));
+  }
   return note;
 }
 

@@ -155,7 +155,10 @@ class FakeWorker {
     std::strcpy(record.op.data(), "all_reduce");
     record.sequence = static_cast<std::uint64_t>(step);
     record.finished_ns = 0;
-    ++box_.num_collectives;
+    std::strcpy(box_.standing.group.data(), "dp");
+    std::strcpy(box_.standing.op.data(), "all_reduce");
+    box_.standing.sequence = static_cast<std::uint64_t>(step);
+    box_.standing_number = ++box_.num_collectives;
     auto& stop = shared_.stop[step % 2];
     stop[request_.rank] = has("ignore_stop") ? 0 : box_.stop_request.load();
     if (request_.store_fd >= 0) {
@@ -178,6 +181,7 @@ class FakeWorker {
       any = any || stop[rank].load() != 0;
     }
     record.finished_ns = 1;
+    box_.standing_number = 0;
     return any;
   }
 

@@ -46,12 +46,38 @@ TEST_CASE("incident: a black box is read whatever it holds", "[launch]") {
   CHECK(note.phase == "backward");
   CHECK(note.heartbeat_age_s == Approx(2.0));
   REQUIRE(note.collective.has_value());
-  CHECK(note.collective->group == "a-name-t");
+  CHECK(note.collective->group == "a-name-too-long-");
   CHECK(note.collective->op == "all_reduce");
   CHECK(note.collective->sequence == 41);
   CHECK_FALSE(note.collective->finished);
   box.phase = static_cast<Phase>(77);
   CHECK(look_at(3, box, 0).phase == "unknown");
+}
+
+TEST_CASE("incident: a box tells the newest call of each group and the one that its rank stands in",
+          "[launch]") {
+  BlackBox box;
+  begin_collective(box, "dp", "all_reduce", 1);
+  box.ring[0].finished_ns = 1;
+  begin_collective(box, "dp", "all_reduce", 2);
+  begin_collective(box, "dp", "all_reduce", 3);
+  begin_collective(box, "world", "barrier", 1);
+  CHECK_FALSE(look_at(0, box, 0).waiting.has_value());  // begun, but the rank computes meanwhile
+  std::strcpy(box.standing.group.data(), "dp");
+  std::strcpy(box.standing.op.data(), "all_reduce");
+  box.standing.sequence = 2;
+  box.standing_number = 2;
+  const RankNote note = look_at(0, box, 0);
+  REQUIRE(note.waiting.has_value());
+  CHECK(note.waiting->group == "dp");
+  CHECK(note.waiting->sequence == 2);
+  CHECK_FALSE(note.waiting->finished);
+  REQUIRE(note.groups.size() == 2);
+  CHECK(note.groups[0].group == "world");
+  CHECK(note.groups[1].sequence == 3);
+  CHECK(note.groups[1].count == 3);
+  for (std::uint64_t k = 2; k < 40; ++k) begin_collective(box, "world", "barrier", k);
+  CHECK(look_at(0, box, 0).groups.size() == 1);  // the ring holds no more
 }
 
 TEST_CASE("incident: laggards are those who have begun the fewest collectives", "[launch]") {

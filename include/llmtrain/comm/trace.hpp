@@ -39,17 +39,21 @@ class CommTrace {
   // ---- for the decorator ----
   struct Call {
     Total* total = nullptr;
-    std::uint64_t number = 0;  // of all calls, from 1
+    std::uint64_t number = 0;    // of all calls, from 1
+    std::uint64_t sequence = 0;  // of the calls of its group, from 1
+    std::uint64_t bytes = 0;
   };
   Call begin(const std::string& axis, std::string_view op, std::int64_t bytes);
   void add_exposed(const Call& call, std::int64_t ns) {
     call.total->exposed_ms += static_cast<double>(ns) * 1e-6;
   }
+  void stand_in(const Call& call);  // the owner waits for it from now on
   void finish(const Call& call);
 
  private:
   BlackBox* black_box_;
   std::uint64_t calls_ = 0;
+  std::map<std::string, std::uint64_t> sequences_;  // calls of each group
   std::map<std::pair<std::string, std::string>, Total> totals_;
 };
 

@@ -49,12 +49,12 @@ constexpr std::string_view to_string(Phase phase) {
 
 // One collective, as its rank saw it. `finished_ns` 0 = still inside.
 struct CollectiveRecord {
-  std::atomic<std::uint64_t> sequence{0};
+  std::atomic<std::uint64_t> sequence{0};  // within its group, from 1: members can be compared
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::int64_t> started_ns{0};  // CLOCK_MONOTONIC
   std::atomic<std::int64_t> finished_ns{0};
-  std::array<char, 8> group{};  // "dp", "world", ...; zero-padded
-  std::array<char, 24> op{};    // "all_reduce", ...; zero-padded
+  std::array<char, 16> group{};  // "dp", "world", ...; zero-padded
+  std::array<char, 24> op{};     // "all_reduce", ...; zero-padded
 };
 
 struct BlackBox {
@@ -68,6 +68,11 @@ struct BlackBox {
       32;  // newest collective at ring[(num_collectives - 1) % kRingSize]
   std::atomic<std::uint64_t> num_collectives{0};
   std::array<CollectiveRecord, kRingSize> ring{};
+
+  // The call that the rank stands in: a call that was begun and is not finished may be under way while the
+  // rank computes, and by then the ring may have forgotten it. `standing` counts while the number is not 0.
+  std::atomic<std::uint64_t> standing_number{0};  // of all calls, from 1
+  CollectiveRecord standing{};
 
   std::array<std::atomic<std::int64_t>, kNumPhases> phase_ns{};  // time spent in each, up to the heartbeat
 

@@ -11,12 +11,12 @@
 // kernel said of its process. It travels between agents and is written into incidents; it judges nothing.
 namespace llmtrain {
 
-// The newest collective of a rank.
+// One collective of a rank.
 struct CollectiveNote {
-  std::uint64_t count = 0;  // collectives begun so far
+  std::uint64_t count = 0;  // collectives that the rank had begun by then, this one included
   std::string group;
   std::string op;
-  std::uint64_t sequence = 0;
+  std::uint64_t sequence = 0;  // within the group, from 1
   std::uint64_t bytes = 0;
   bool finished = false;
 
@@ -30,9 +30,11 @@ struct RankNote {
   std::string phase;
   std::int64_t micro_batch = 0;
   double heartbeat_age_s = 0;
-  std::optional<CollectiveNote> collective;
-  std::string process_state;       // "R", "S", "D", "T", ...; empty: not asked, or gone
-  std::string wait_channel;        // the kernel function in which it sleeps; empty: not known
+  std::optional<CollectiveNote> collective;  // the newest
+  std::optional<CollectiveNote> waiting;     // the one that it stands in; absent: it does something else
+  std::vector<CollectiveNote> groups;        // the newest of each group that the box still knows
+  std::string process_state;                 // "R", "S", "D", "T", ...; empty: not asked, or gone
+  std::string wait_channel;                  // the kernel function in which it sleeps; empty: not known
   std::vector<std::string> stack;  // native frames, innermost first, as the worker wrote them; may be empty
 
   friend bool operator==(const RankNote&, const RankNote&) = default;

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <sys/types.h>
+
+// What the kernel says of a process and of its memory cgroup. Every read is bounded and may fail: what is not
+// known is empty, because a diagnosis must not fail for lack of a detail.
+namespace llmtrain {
+
+struct KernelRoots {
+  std::string proc = "/proc";
+  std::string cgroup = "/sys/fs/cgroup";
+};
+
+struct ProcessState {
+  std::string state;         // "R", "S", "D", "T", "t", "Z"; empty: there is no such process
+  std::string wait_channel;  // the kernel function in which it sleeps; empty: it does not, or we may not know
+};
+ProcessState process_state(pid_t pid, const KernelRoots& roots = {});
+
+// Processes that the kernel has killed for lack of memory in the cgroup (version 1 or 2) of process `pid`, so
+// far. Read it before and after an incarnation: the difference is what counts.
+std::optional<std::uint64_t> oom_kills(pid_t pid, const KernelRoots& roots = {});
+
+}  // namespace llmtrain

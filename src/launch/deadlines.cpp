@@ -1,0 +1,103 @@
+#include "llmtrain/launch/deadlines.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace llmtrain {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr std::uint64_t kMaxWeight = 2000;  // observations that weigh in full
+constexpr double kBucketsPerDoubling = 8;
+
+bool is_slow(PhaseClass which) {
+  return which != PhaseClass::kStep;
+}
+
+}  // namespace
+
+std::string_view to_string(PhaseClass which) {
+  constexpr std::array<std::string_view, kNumPhaseClasses> kNames = {
+      "starting", "loading", "first step", "step", "evaluation", "saving"};
+  return kNames[static_cast<std::size_t>(which)];
+}
+
+void DurationHistogram::add(milliseconds duration) {
+  const double ms = static_cast<double>(std::max<std::int64_t>(duration.count(), 1));
+  const auto bucket = static_cast<std::size_t>(std::log2(ms) * kBucketsPerDoubling);
+  ++buckets_[std::min(bucket, buckets_.size() - 1)];
+  ++total_;
+  if (++weight_ < kMaxWeight) return;
+  weight_ = 0;
+  for (std::uint32_t& count : buckets_) weight_ += count /= 2;
+}
+
+milliseconds DurationHistogram::percentile(double share) const {
+  const double wanted = share * static_cast<double>(weight_);
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    below += buckets_[i];
+    if (below > 0 && static_cast<double>(below) >= wanted)
+      return milliseconds(
+          static_cast<std::int64_t>(std::ceil(std::exp2(static_cast<double>(i + 1) / kBucketsPerDoubling))));
+  }
+  return milliseconds{0};
+}
+
+void Deadlines::observe(PhaseClass which, milliseconds duration) {
+  seen_[static_cast<std::size_t>(which)].add(duration);
+}
+
+milliseconds Deadlines::limit(PhaseClass which) const {
+  const DurationHistogram& seen = seen_[static_cast<std::size_t>(which)];
+  if (seen.count() < static_cast<std::uint64_t>(options_.enough)) {
+    const bool starting =
+        which == PhaseClass::kStarting || which == PhaseClass::kLoading || which == PhaseClass::kFirstStep;
+    return std::max(starting ? options_.startup_timeout : options_.collective_timeout, options_.least);
+  }
+  double ms = options_.factor * static_cast<double>(seen.percentile(0.99).count());
+  if (seen.count() < static_cast<std::uint64_t>(options_.certain)) ms *= 2;
+  return std::max(milliseconds(static_cast<std::int64_t>(ms)), options_.least);
+}
+
+void ProgressWatch::start(std::int64_t resumed_step) {
+  ranks_.clear();
+  resumed_step_ = resumed_step;
+}
+
+PhaseClass ProgressWatch::class_of(const RankNote& note) const {
+  if (note.phase == to_string(Phase::kStarting)) return PhaseClass::kStarting;
+  if (note.phase == to_string(Phase::kLoading)) return PhaseClass::kLoading;
+  if (note.phase == to_string(Phase::kEvaluate)) return PhaseClass::kEvaluation;
+  if (note.phase == to_string(Phase::kSaving)) return PhaseClass::kSaving;
+  return note.step <= resumed_step_ ? PhaseClass::kFirstStep : PhaseClass::kStep;
+}
+
+void ProgressWatch::sample(Instant now, const RankNote& note) {
+  if (note.phase == to_string(Phase::kFinished)) return forget(note.rank);
+  const Stretch current{class_of(note), note.step, now};
+  const auto [known, is_new] = ranks_.try_emplace(note.rank, current);
+  Stretch& before = known->second;
+  if (is_new || (before.which == current.which && before.step == current.step)) return;
+  const std::int64_t steps = current.step - before.step;
+  // Several steps between two samples: each took its part. A save or an evaluation is a stretch by itself.
+  const milliseconds took = (now - before.since) / std::max<std::int64_t>(steps, 1);
+  const bool whole_step = before.which == PhaseClass::kStep || before.which == PhaseClass::kFirstStep;
+  if (!whole_step || steps > 0) limits_.observe(before.which, took);
+  before = current;
+}
+
+std::vector<int> ProgressWatch::overdue(Instant now) const {
+  std::vector<int> ranks;
+  for (const auto& [rank, stretch] : ranks_) {
+    if (now - stretch.since > limits_.limit(stretch.which))
+      ranks.push_back(rank);
+    else if (is_slow(stretch.which))
+      return {};
+  }
+  return ranks;
+}
+
+}  // namespace llmtrain

@@ -1,0 +1,104 @@
+#include "llmtrain/launch/process_state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "llmtrain/core/unique_fd.hpp"
+
+namespace llmtrain {
+namespace {
+
+// The first 8 KiB; empty when it cannot be read. O_NONBLOCK: nothing under these roots may hold us up.
+std::string read_start(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!fd.valid()) return {};
+  std::array<char, 8192> buffer;
+  std::size_t size = 0;
+  while (size < buffer.size()) {
+    const ssize_t n = read(fd.get(), buffer.data() + size, buffer.size() - size);
+    if (n <= 0) break;
+    size += static_cast<std::size_t>(n);
+  }
+  return {buffer.data(), size};
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    lines.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
+std::optional<std::uint64_t> counter_in(const std::string& path) {
+  const std::string text = read_start(path);
+  constexpr std::string_view kName = "oom_kill ";
+  for (const std::string_view line : lines_of(text)) {
+    if (!line.starts_with(kName)) continue;
+    std::uint64_t value = 0;
+    const char* const end = line.data() + line.size();
+    if (std::from_chars(line.data() + kName.size(), end, value).ec == std::errc{}) return value;
+  }
+  return std::nullopt;
+}
+
+bool has_controller(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    if (list.substr(0, comma) == name) return true;
+    if (comma == std::string_view::npos) return false;
+    list.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+ProcessState process_state(pid_t pid, const KernelRoots& roots) {
+  ProcessState found;
+  const std::string stat = read_start(fmt::format("{}/{}/stat", roots.proc, pid));
+  // "pid (name) state ...", and a name may hold anything, brackets too.
+  const auto name_end = stat.rfind(") ");
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return found;
+  const char state = stat[name_end + 2];
+  if (std::isalpha(static_cast<unsigned char>(state)) == 0) return found;
+  found.state = std::string(1, state);
+  const std::string channel = read_start(fmt::format("{}/{}/wchan", roots.proc, pid)).substr(0, 64);
+  const auto is_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.'; };
+  if (channel != "0" && std::all_of(channel.begin(), channel.end(), is_name)) found.wait_channel = channel;
+  return found;
+}
+
+std::optional<std::uint64_t> oom_kills(pid_t pid, const KernelRoots& roots) {
+  const std::string text = read_start(fmt::format("{}/{}/cgroup", roots.proc, pid));
+  for (const std::string_view line : lines_of(text)) {  // "4:memory:/path", or "0::/path" of version 2
+    const auto first = line.find(':');
+    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    const std::string path(line.substr(second + 1));
+    if (path.find("..") != std::string::npos) continue;
+    const bool memory = has_controller(controllers, "memory");
+    if (!memory && !controllers.empty()) continue;
+    const std::string mount = memory ? roots.cgroup + "/memory" : roots.cgroup;
+    const std::string file = memory ? "/memory.oom_control" : "/memory.events";
+    // In a container the path can be the host's, while the mount shows our own cgroup as its root.
+    for (const std::string& folder : {mount + path, mount})
+      if (const auto value = counter_in(folder + file)) return value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace llmtrain
