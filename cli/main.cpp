@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   cli::add_ckpt(app, run);
   cli::add_eval(app, run);
   cli::add_generate(app, run);
+  cli::add_submit(app, run);
   cli::add_worker(app, run);
 
   try {
