@@ -14,7 +14,9 @@
 
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/job/worker_request.hpp"
+#include "llmtrain/job/worker_signals.hpp"
 #include "llmtrain/monitor/black_box.hpp"
+#include "llmtrain/monitor/crash_handler.hpp"
 
 #include "commands.hpp"
 #include "engine.hpp"
@@ -46,19 +48,24 @@ Result<std::string> read_request(int fd) {
   return text;
 }
 
+// For as long as this process lives.
+Result<BlackBox*> map_black_box(int fd) {
+  void* const page = mmap(nullptr, sizeof(BlackBox), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED)
+    return Error{ErrorCode::kInternal, fmt::format("cannot map the black box: {}", std::strerror(errno)), {}};
+  return static_cast<BlackBox*>(page);
+}
+
 // A signal meant for this rank alone (a scheduler that signals every process of a step, a person with
 // `kill`) becomes the same request that the agent makes: stop after this step, all ranks together.
 // The signals are blocked before any other thread exists, so that only this thread ever sees them.
-Status answer_stop_signals(int black_box_fd) {
-  void* const page = mmap(nullptr, sizeof(BlackBox), PROT_READ | PROT_WRITE, MAP_SHARED, black_box_fd, 0);
-  if (page == MAP_FAILED)
-    return Error{ErrorCode::kInternal, fmt::format("cannot map the black box: {}", std::strerror(errno)), {}};
+Status answer_stop_signals(BlackBox* page) {
   sigset_t stops;
   sigemptyset(&stops);
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&stops, signal);
   if (const int error = pthread_sigmask(SIG_BLOCK, &stops, nullptr); error != 0)
     return Error{ErrorCode::kInternal, fmt::format("cannot block signals: {}", std::strerror(error)), {}};
-  std::thread([stops, box = static_cast<BlackBox*>(page)] {
+  std::thread([stops, box = page] {
     for (int signal = 0; sigwait(&stops, &signal) == 0;) box->stop_request.store(1);
   }).detach();
   return ok_status();
@@ -70,7 +77,10 @@ int run_worker(int request_fd) {
   const auto request = worker_request_from_json(*text);
   if (!request) return fail(request.error());
   prctl(PR_SET_NAME, fmt::format("llmtrain-r{}", request->rank).c_str(), 0, 0, 0);
-  if (const auto status = answer_stop_signals(request->black_box_fd); !status) return fail(status.error());
+  const auto box = map_black_box(request->black_box_fd);
+  if (!box) return fail(box.error());
+  install_crash_handler({.rank = request->rank, .black_box = *box, .stack_signal = kStackSignal});
+  if (const auto status = answer_stop_signals(*box); !status) return fail(status.error());
 
   const auto engine = Engine::open(request->engine_path);
   if (!engine) return fail(engine.error());
