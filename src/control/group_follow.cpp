@@ -7,6 +7,7 @@ namespace llmtrain {
 namespace {
 
 constexpr Milliseconds kRedial{250};
+constexpr Milliseconds kSpareDelay{2'000};  // after everybody else's turn
 constexpr Milliseconds kNoticeEvery{5'000};
 
 }  // namespace
@@ -111,11 +112,12 @@ void GroupCore::dial_failed(Instant now, const std::string& why, bool is_final) 
 std::optional<Instant> GroupCore::claims_at() const {
   if (state_ == State::kFollowing) {
     const bool leader_heard = link_ != 0 && !leader_silent_;
-    if (leader_heard || node_ < 0) return std::nullopt;
-    return watch_.member_claims_at(node_);
+    if (leader_heard) return std::nullopt;
+    if (node_ >= 0) return watch_.member_claims_at(node_);
   }
-  if (link_ != 0) return std::nullopt;  // somebody is about to answer
+  if (state_ == State::kJoining && link_ != 0) return std::nullopt;  // somebody is about to answer
   if (epoch_ > 0 && node_ >= 0) return watch_.outsider_claims_at(node_);
+  if (epoch_ > 0) return watch_.outsider_claims_at(leader_node_) + kSpareDelay;  // no member is left
   if (options_.founder) return watch_.outsider_claims_at(options_.self.node_rank.value_or(0));
   return std::nullopt;
 }
@@ -139,8 +141,9 @@ void GroupCore::watch_leader(Instant now, const std::function<bool(LinkId)>& ack
   }
   const auto at = claims_at();
   if (at && now >= *at && watch_.seen_at(now)) {
-    commands_.emplace_back(
-        ClaimCommand{watch_.epoch() + 1, node_ >= 0 ? node_ : options_.self.node_rank.value_or(0)});
+    // The last spare takes the number of the leader that it lost.
+    const int given = epoch_ > 0 ? leader_node_ : options_.self.node_rank.value_or(0);
+    commands_.emplace_back(ClaimCommand{watch_.epoch() + 1, node_ >= 0 ? node_ : given});
     return;
   }
   if (link_ == 0 && !dialing_ && now >= next_dial_) dial(now);

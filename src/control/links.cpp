@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kEventsAtOnce = 256;
 constexpr int kBacklog = 4096;
+constexpr Milliseconds kPatienceWhenFull{250};
 
 Error socket_error(const std::string& what, int error) {
   return {ErrorCode::kPreflight, fmt::format("cannot {}: {}", what, ::strerrordesc_np(error)), ""};
@@ -97,13 +98,23 @@ bool Links::watch(Link& link, int operation) {
 
 void Links::update_listening(Instant now) {
   if (!listener_.valid()) return;
-  const bool wanted = half_open() < kMostHalfOpen && now >= accept_again_;
+  const bool wanted = (half_open() < kMostHalfOpen || slowest_stranger(now) != 0) && now >= accept_again_;
   if (wanted == listening_) return;
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = 0;
   if (::epoll_ctl(epoll_.get(), wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, listener_.get(), &event) == 0)
     listening_ = wanted;
+}
+
+// The oldest half-open connection, if it has had time enough to make room for somebody else.
+LinkId Links::slowest_stranger(Instant now) const {
+  for (const LinkId id : impatient_) {
+    const Link& link = *links_.at(id);
+    if (link.dialed() || link.state() != Link::State::kProving) continue;
+    return now - (link.deadline() - kHandshakeLimit) >= kPatienceWhenFull ? id : 0;
+  }
+  return 0;
 }
 
 std::size_t Links::half_open() const {
@@ -124,7 +135,12 @@ bool Links::draining() const {
 }
 
 void Links::accept_some(Instant now) {
-  for (std::size_t room = kMostHalfOpen - std::min(kMostHalfOpen, half_open()); room > 0; --room) {
+  for (std::size_t round = 0; round < kMostHalfOpen; ++round) {
+    if (half_open() >= kMostHalfOpen) {
+      const LinkId slow = slowest_stranger(now);
+      if (slow == 0) break;
+      end(now, slow, {false, false, "it made room for others"});
+    }
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)

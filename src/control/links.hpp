@@ -63,6 +63,7 @@ class Links {
   explicit Links(std::string token) : token_(std::move(token)) {}
   void accept_some(Instant now);
   void update_listening(Instant now);
+  LinkId slowest_stranger(Instant now) const;
   void dial_next(Instant now);
   void ready(Instant now, LinkId id, unsigned events);
   void hand_over(Link& link, bool was_open, std::vector<std::string> frames);

@@ -124,8 +124,10 @@ std::optional<RefuseMessage> Membership::claim_number(Admission& admission, cons
   const bool alive = wanted == options_.node || (holder != members_.end() && !holder->second.silent);
   if (alive) {
     const NodeIdentity& other = wanted == options_.node ? options_.self : holder->second.identity;
-    if (id.survivor && options_.spares)
-      return std::nullopt;  // its number was given away: it waits for another one
+    const bool asked = wanted == options_.node ? options_.self.node_rank == wanted && !options_.self.survivor
+                                               : holder->second.by_rank;
+    // A number that was given away while its node was gone: the node waits for another one.
+    if (options_.spares && (id.survivor || !asked)) return std::nullopt;
     return final_refusal(
         ErrorCode::kUsage,
         fmt::format("node rank {} is taken by {} (pid {}); {} (pid {}) {}",
@@ -165,6 +167,7 @@ void Membership::wait_as_spare(Admission& admission, Instant now, LinkId link, c
 }
 
 void Membership::seat(Instant now, int node, Member member, bool returning, GroupEvents& events) {
+  member.by_rank = member.identity.node_rank == node && !member.identity.survivor;
   member.identity.node_rank = node;
   member.heard = now;
   events.push_back(MemberJoined{node, member.identity, returning});

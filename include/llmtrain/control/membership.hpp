@@ -35,6 +35,7 @@ struct Member {
   LinkId link = 0;  // 0: its link broke without a word from its process
   Instant heard{0};
   bool silent = false;
+  bool by_rank = false;      // it asked for this number; otherwise the number was given to it
   bool unreachable = false;  // silent, and its kernel does not answer either
 };
 
