@@ -52,7 +52,11 @@ MakeSink sinks_for(const JobSpec& spec) {
   };
 }
 
-int start(const char* command, const LaunchOptions& options, Result<LoadedJob> job, bool needs_checkpoint) {
+int start(const char* command,
+          const LaunchOptions& options,
+          Result<LoadedJob> job,
+          const NodePlacement& placement,
+          bool needs_checkpoint) {
   if (!job) return report_error(command, job.error());
   print_diagnostics(job->warnings);
   LaunchRequest request;
@@ -63,6 +67,10 @@ int start(const char* command, const LaunchOptions& options, Result<LoadedJob> j
   if (!engine) return report_error(command, engine.error());
   request.engine_path = std::move(engine).value();
   request.environment = process_environment();
+  request.placement = placement;
+  request.say = [command](const std::string& text) {
+    fmt::print(stderr, "llmtrain {}: {}\n", command, text);
+  };
 
   const auto files = make_posix_filesystem();
   const auto outcome = launch_job(request, *files, sinks_for(request.job.spec));
@@ -81,7 +89,7 @@ int run(const char* command, const LaunchOptions& options, bool needs_checkpoint
   if (!job) return report_error(command, job.error());
   const auto placement = place_node(*flags, source, job->spec);
   if (!placement) return report_error(command, placement.error());
-  return start(command, options, std::move(job), needs_checkpoint);
+  return start(command, options, std::move(job), *placement, needs_checkpoint);
 }
 
 int run_launch(const LaunchOptions& options) {

@@ -35,7 +35,9 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
       sink_(sink),
       supervisor_(options_.supervisor),
       incidents_(files, run),
-      slots_(static_cast<std::size_t>(num_nodes())) {
+      slots_(static_cast<std::size_t>(num_nodes())),
+      time_limit_(options_.time_limit) {
+  if (options_.deadlines) progress_.emplace(*options_.deadlines);
   std::iota(slots_.begin(), slots_.end(), 0);
   hosts_[options_.node] = options_.host;
 }
@@ -52,6 +54,8 @@ void Coordinator::tick(Instant now) {
     node_lost(now, node, "its link carries nothing, and no step is finished any more");
   }
   answer(store_.tick(now));
+  watch_progress(now);
+  watch_time_limit(now);
   carry_out(now, supervisor_.tick(now));
 }
 
@@ -60,7 +64,8 @@ void Coordinator::abort(Instant now, ExitCode code, const std::string& reason) {
 }
 
 std::optional<Instant> Coordinator::deadline() const {
-  return earliest(supervisor_.deadline(), earliest(silent_.deadline(), store_.deadline()));
+  return earliest(earliest(supervisor_.deadline(), time_limit_.stop_at()),
+                  earliest(silent_.deadline(), store_.deadline()));
 }
 
 void Coordinator::add_poll_fds(std::vector<pollfd>& fds) const {
@@ -101,19 +106,23 @@ void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
   }
   if (const auto* saved = std::get_if<CheckpointSaved>(&event.body))
     supervisor_.checkpoint_committed(saved->step);
+  note_times(event.body);
   sink_.on(event);
   if (step != nullptr) incidents_.step_finished(now);
 }
 
-void Coordinator::receive_from(Instant now, int, const WorkerLeft& report) {
+void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) {
   if (report.incarnation != supervisor_.incarnation() || !supervisor_.alive(report.end.rank)) return;
   const EndNote& note = report.end;
   const WorkerEnd end{.rank = note.rank, .signaled = note.signaled, .code = note.code};
   note_steps(now, report.note.step);
   incidents_.note_rank(report.note);
+  evidence_.saw(report.note);
+  if (progress_) progress_->forget(note.rank);
   if (is_failure(classify(end))) {
     incidents_.begin(now, unix_time(), report.incarnation, "process exit");
     incidents_.note_end(now, note);
+    evidence_.ended(node, note);
     if (!note.by_agent)
       emit(WorkerExited{note.rank,
                         note.pid,
@@ -130,6 +139,8 @@ void Coordinator::receive_from(Instant now, int, const RanksSeen& report) {
   for (const RankNote& note : report.notes) {
     if (!supervisor_.alive(note.rank)) continue;
     incidents_.note_rank(note);
+    evidence_.saw(note);
+    if (progress_) progress_->sample(now, note);
     note_steps(now, note.step);
   }
 }
@@ -142,9 +153,39 @@ void Coordinator::note_steps(Instant now, std::int64_t step) {
 
 void Coordinator::receive_from(Instant now, int, const WorkerStalled& report) {
   if (report.incarnation != supervisor_.incarnation() || !supervisor_.alive(report.rank)) return;
-  note(Severity::kError, report.message, report.rank);
-  incidents_.begin(now, unix_time(), report.incarnation, "progress watch");
-  carry_out(now, supervisor_.worker_stalled(now, report.rank));
+  blame_stalled(now, report.rank, report.message);
+}
+
+void Coordinator::blame_stalled(Instant now, int rank, const std::string& text) {
+  note(Severity::kError, text, rank);
+  incidents_.begin(now, unix_time(), supervisor_.incarnation(), "progress watch");
+  evidence_.overdue(rank);
+  carry_out(now, supervisor_.worker_stalled(now, rank));
+}
+
+// Ranks whose phase takes longer than this run has taught. All are evidence; one of them starts the kill.
+void Coordinator::watch_progress(Instant now) {
+  if (!progress_ || !supervisor_.running()) return;
+  const std::vector<int> overdue = progress_->overdue(now);
+  if (overdue.empty()) return;
+  for (const int rank : overdue)
+    if (rank != overdue.front()) evidence_.overdue(rank);
+  blame_stalled(now, overdue.front(), "it has stood still for longer than its phase may take");
+}
+
+void Coordinator::watch_time_limit(Instant now) {
+  if (!time_limit_.take(now) || supervisor_.stopping()) return;
+  emit(StopRequested{"time limit"});
+  carry_out(now, supervisor_.stop_requested(now));
+}
+
+void Coordinator::note_times(const EventBody& body) {
+  const auto milliseconds = [](double ms) {
+    return Milliseconds{static_cast<std::int64_t>(std::clamp(ms, 0.0, 1e9))};
+  };
+  if (const auto* step = std::get_if<StepReport>(&body); step != nullptr && step->step_ms)
+    time_limit_.step_took(milliseconds(*step->step_ms));
+  if (const auto* saved = std::get_if<CheckpointSaved>(&body)) time_limit_.save_took(milliseconds(saved->ms));
 }
 
 // A scheduler signals every node at once: only a second signal on the same node is impatience.
@@ -183,6 +224,7 @@ void Coordinator::carry_out(Instant now, const Commands& commands) {
 
 void Coordinator::carry_out(Instant now, const StartWorkers& command) {
   incidents_.forget_ranks();
+  evidence_.forget();
   store_.clear();
   stop_after_start_ = false;
   if (options_.in_background) return search(command);
@@ -211,6 +253,7 @@ void Coordinator::start_from(Instant now, const Result<ResumePoint>& from) {
   if (!from) return start_failed(now, exit_code_for(from.error().code), to_string(from.error()), all_ranks());
   for (const CheckpointRejected& rejected : from->rejected) emit(rejected);
   incidents_.resumed(from->step);
+  if (progress_) progress_->start(from->step);
   order_start(std::filesystem::path(from->path).filename().string());
   if (std::exchange(stop_after_start_, false)) order_all(StopOrder{});
 }
@@ -269,7 +312,7 @@ void Coordinator::carry_out(Instant, const RequestStop&) {
 
 void Coordinator::carry_out(Instant now, const KillWorkers&) {
   if (searching()) return start_cancelled(now);
-  order_all(KillOrder{});
+  order_all(KillOrder{.stacks = supervisor_.hung()});
 }
 
 void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
@@ -279,7 +322,11 @@ void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
       command.restarts
           ? fmt::format("restart {} of {}", command.num_restarts, options_.supervisor.max_restarts)
           : "end the job";
-  const Incident incident = incidents_.close(now, command.first_rank, action);
+  crashes_at_step_ = best_step_ == step_at_failure_ ? crashes_at_step_ + 1 : 1;
+  step_at_failure_ = best_step_;
+  const FailureVerdict verdict = judge(evidence_.make(hosts_, crashes_at_step_));
+  const Incident incident = incidents_.close(now, command.first_rank, action, verdict);
+  if (!verdict.paragraph.empty()) note(Severity::kError, verdict.paragraph);
   if (!incident.first_cause.empty()) show_stderr(incident.first_cause.front());
   if (command.restarts)
     emit(Restarted{command.num_restarts, options_.supervisor.max_restarts, incident.summary});

@@ -28,7 +28,7 @@ void Coordinator::node_joined(Instant now, int node, const std::string& host) {
 void Coordinator::node_silent(Instant now, int node, bool link_acks) {
   if (link_acks) {  // its kernel answers and its agent does not: it is stopped
     changes_.push_back({MembershipChange::Kind::kGiveUp, node});
-    return node_lost(now, node, "its agent stands still");
+    return lose_node(now, {node, "its agent stands still", true});
   }
   silent_.silent(now, node);
   note(Severity::kWarning,
@@ -43,18 +43,27 @@ void Coordinator::node_back(Instant, int node) {
 }
 
 void Coordinator::node_lost(Instant now, int node, const std::string& reason) {
+  lose_node(now, {node, reason, false});
+}
+
+void Coordinator::lose_node(Instant now, const LostNode& lost) {
   if (done()) return;
+  const int node = lost.node;
   silent_.back(node);
-  const std::string text = fmt::format("{} is lost: {}", name_of(node), reason);
+  const std::string text = fmt::format("{} is lost: {}", name_of(node), lost.reason);
   note(Severity::kError, text);
-  for (const int rank : ranks_of(node)) {
+  const std::vector<int> ranks = ranks_of(node);
+  if (std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return supervisor_.alive(rank); }))
+    evidence_.lost(lost);
+  for (const int rank : ranks) {
     if (!supervisor_.alive(rank)) continue;
+    if (progress_) progress_->forget(rank);
     incidents_.begin(now, unix_time(), supervisor_.incarnation(), "node lost");
     incidents_.note_end(now, {.rank = rank, .cause = text});
   }
-  hosts_.erase(node);
   changes_.push_back({MembershipChange::Kind::kPromoteSpare, node});
-  carry_out(now, supervisor_.node_lost(now, node, ranks_of(node)));
+  carry_out(now, supervisor_.node_lost(now, node, ranks));
+  hosts_.erase(node);
 }
 
 void Coordinator::spare_joined(Instant, const std::string& host) {

@@ -25,9 +25,14 @@ void IncidentRecorder::note_end(Instant now, EndNote end) {
   incident_.chain.push_back(std::move(end));
 }
 
-Incident IncidentRecorder::close(Instant now, std::optional<int> first_rank, const std::string& action) {
+Incident IncidentRecorder::close(Instant now,
+                                 std::optional<int> first_rank,
+                                 const std::string& action,
+                                 const std::optional<FailureVerdict>& verdict) {
   for (const auto& [rank, note] : ranks_) incident_.black_boxes.push_back(note);
-  incident_.first_cause = first_rank ? std::vector<int>{*first_rank} : laggards(incident_.black_boxes);
+  if (verdict) record(*verdict, incident_);
+  if (incident_.first_cause.empty())
+    incident_.first_cause = first_rank ? std::vector<int>{*first_rank} : laggards(incident_.black_boxes);
   incident_.summary = summarize();
   incident_.stop_ms = static_cast<double>((now - began_).count());
   incident_.action = action;
@@ -37,6 +42,12 @@ Incident IncidentRecorder::close(Instant now, std::optional<int> first_rank, con
   recovering_ = true;
   write();
   return incident_;
+}
+
+void IncidentRecorder::mark(Instant now, const std::string& text) {
+  constexpr std::size_t kMostMarks = 256;
+  if ((open_ || recovering_) && incident_.events.size() < kMostMarks)
+    incident_.events.push_back({static_cast<double>((now - began_).count()), text});
 }
 
 void IncidentRecorder::resumed(std::int64_t step) {

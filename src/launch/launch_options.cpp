@@ -1,6 +1,7 @@
 #include "launch_options.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -30,6 +31,28 @@ int num_nodes(const LaunchRequest& request, const RunPlan& plan) {
   return request.placement.max_nodes > 1 ? plan.nodes : 1;
 }
 
+Milliseconds seconds(double value) {
+  return Milliseconds{static_cast<std::int64_t>(value * 1e3)};
+}
+
+std::optional<DeadlineOptions> deadline_options(const ResilienceSpec& resilience) {
+  if (resilience.hang_factor == 0) return std::nullopt;
+  DeadlineOptions options;
+  options.factor = resilience.hang_factor;
+  options.least = seconds(resilience.hang_min_s);
+  options.startup_timeout = seconds(resilience.startup_timeout_s);
+  options.collective_timeout = seconds(resilience.collective_timeout_s);
+  return options;
+}
+
+// What the scheduler says in the time of day, on the clock of the agent.
+std::optional<Instant> end_of_allocation(const LaunchRequest& request) {
+  const auto end = request.placement.time_limit_end;
+  if (!end) return std::nullopt;
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  return steady_now() + seconds(*end - now.count());
+}
+
 SupervisorOptions supervisor_options(const LaunchRequest& request,
                                      const RunPlan& plan,
                                      int incarnation,
@@ -42,7 +65,7 @@ SupervisorOptions supervisor_options(const LaunchRequest& request,
   options.committed_step = point.path.empty() ? -1 : point.step;
   options.max_restarts = resilience.max_restarts;
   options.no_progress_limit = resilience.no_progress_limit;
-  options.stop_grace = Milliseconds{static_cast<std::int64_t>(resilience.stop_grace_s * 1e3)};
+  options.stop_grace = seconds(resilience.stop_grace_s);
   options.join_timeout = join_timeout(request);
   return options;
 }
@@ -75,7 +98,7 @@ Status check_invariants(FileSystem& files, const ResumePoint& point, const JobSp
 }
 
 Milliseconds join_timeout(const LaunchRequest& request) {
-  return Milliseconds{static_cast<std::int64_t>(request.job.spec.launch.join_timeout_s * 1e3)};
+  return seconds(request.job.spec.launch.join_timeout_s);
 }
 
 HandsOptions hands_options(const LaunchRequest& request, const RunDir& run) {
@@ -102,6 +125,8 @@ CoordinatorOptions coordinator_options(const LaunchRequest& request,
   options.supervisor = supervisor_options(request, plan, incarnation, point);
   options.procs_per_node = plan.world_size / num_nodes(request, plan);
   options.resolved_yaml = request.job.resolved_yaml;
+  options.deadlines = deadline_options(request.job.spec.resilience);
+  options.time_limit = end_of_allocation(request);
   // The first incarnation takes what was verified a moment ago.
   options.find_checkpoint =
       [&files, checkpoints = run.checkpoints().string(), first = std::optional(point)](int rollback) mutable {

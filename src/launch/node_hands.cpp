@@ -8,7 +8,10 @@
 
 #include "llmtrain/core/file_operations.hpp"
 #include "llmtrain/job/worker_exit.hpp"
+#include "llmtrain/job/worker_signals.hpp"
+#include "llmtrain/launch/process_state.hpp"
 #include "llmtrain/launch/run_files.hpp"
+#include "llmtrain/launch/stack_request.hpp"
 #include "llmtrain/shm/region.hpp"
 
 namespace llmtrain {
@@ -107,8 +110,8 @@ void NodeHands::carry_out(Instant, const StopOrder&) {
   for (auto& [rank, worker] : workers_) worker.black_box().stop_request.store(1);
 }
 
-void NodeHands::carry_out(Instant, const KillOrder&) {
-  look();
+void NodeHands::carry_out(Instant, const KillOrder& order) {
+  look(order.stacks);
   killing_ = true;
   for (auto& [rank, worker] : workers_) worker.process().kill_group();
 }
@@ -141,7 +144,7 @@ void NodeHands::poll(Instant now) {
   reap();
   if (next_look_ && now >= *next_look_) {
     next_look_ = now + kLookPeriod;
-    if (!workers_.empty() && !killing_) look();
+    if (!workers_.empty() && !killing_) look(false);
     watch(now);
   }
   if (clearing_ && workers_.empty()) {
@@ -229,12 +232,32 @@ RankNote NodeHands::look_at_worker(const WorkerProcess& worker) const {
   return note;
 }
 
-void NodeHands::look() {
+void NodeHands::look(bool stacks) {
   RanksSeen seen{incarnation_, {}};
-  for (const auto& [rank, worker] : workers_) seen.notes.push_back(look_at_worker(worker));
+  for (const auto& [rank, worker] : workers_) {
+    RankNote note = look_at_worker(worker);
+    ProcessState state = process_state(worker.pid());
+    note.process_state = std::move(state.state);
+    note.wait_channel = std::move(state.wait_channel);
+    seen.notes.push_back(std::move(note));
+  }
+  if (stacks) read_stacks(seen.notes);
   // Nobody may be there to take them: where ranks are now replaces where they were.
   std::erase_if(reports_, [](const NodeReport& report) { return std::holds_alternative<RanksSeen>(report); });
   if (!seen.notes.empty()) reports_.push_back(std::move(seen));
+}
+
+// Takes a third of a second at most: workers that do not answer are killed without.
+void NodeHands::read_stacks(std::vector<RankNote>& notes) {
+  StackRequest request(kStackSignal);
+  for (const RankNote& note : notes) {
+    const WorkerProcess& worker = workers_.at(note.rank);
+    const bool stopped = note.process_state == "T" || note.process_state == "t";
+    request.ask(note.rank, worker.pid(), worker.stderr_path(), stopped);
+  }
+  const auto stacks = request.collect();
+  for (RankNote& note : notes)
+    if (const auto found = stacks.find(note.rank); found != stacks.end()) note.stack = found->second;
 }
 
 void NodeHands::watch(Instant now) {

@@ -28,7 +28,9 @@ void list_fields(Is<StartOrder> auto& order, auto&& field) {
   field("checkpoint", order.checkpoint);
 }
 void list_fields(Is<StopOrder> auto&, auto&&) {}
-void list_fields(Is<KillOrder> auto&, auto&&) {}
+void list_fields(Is<KillOrder> auto& order, auto&& field) {
+  field("stacks", order.stacks);
+}
 void list_fields(Is<ClearOrder> auto&, auto&&) {}
 void list_fields(Is<FinishOrder> auto& order, auto&& field) {
   field("code", order.code);

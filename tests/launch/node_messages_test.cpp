@@ -36,7 +36,7 @@ std::vector<NodeOrder> all_orders() {
   start.checkpoint = "step-00000005";
   orders.emplace_back(start);
   orders.emplace_back(StopOrder{});
-  orders.emplace_back(KillOrder{});
+  orders.emplace_back(KillOrder{.stacks = true});
   orders.emplace_back(ClearOrder{});
   orders.emplace_back(FinishOrder{75, "stopped"});
   orders.emplace_back(StoreAnswer{3, 2, std::string("\0\xff\x80 any bytes", 13)});

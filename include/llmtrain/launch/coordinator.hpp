@@ -12,12 +12,15 @@
 #include "llmtrain/core/filesystem.hpp"
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/launch/background_search.hpp"
+#include "llmtrain/launch/deadlines.hpp"
+#include "llmtrain/launch/failure_evidence.hpp"
 #include "llmtrain/launch/incident_recorder.hpp"
 #include "llmtrain/launch/key_values.hpp"
 #include "llmtrain/launch/node_messages.hpp"
 #include "llmtrain/launch/resume_point.hpp"
 #include "llmtrain/launch/silent_nodes.hpp"
 #include "llmtrain/launch/supervisor.hpp"
+#include "llmtrain/launch/time_limit.hpp"
 #include "llmtrain/monitor/events.hpp"
 
 // What the leader knows and does: reports of all nodes in, orders to all nodes out.
@@ -34,10 +37,12 @@ struct CoordinatorOptions {
   std::string resolved_yaml;
   // The newest verified checkpoint (0), or one further back (1). Called before each incarnation.
   std::function<Result<ResumePoint>(int rollback)> find_checkpoint;
-  bool in_background = false;               // search on a thread of its own
-  int node = 0;                             // the leader's own
-  std::string host;                         // and its name
-  std::vector<std::string> topology_order;  // names of hosts in the order in which ranks go; may be empty
+  std::optional<DeadlineOptions> deadlines;  // absent: nobody watches how long phases take
+  std::optional<Instant> time_limit;         // when the allocation ends
+  bool in_background = false;                // search on a thread of its own
+  int node = 0;                              // the leader's own
+  std::string host;                          // and its name
+  std::vector<std::string> topology_order;   // names of hosts in the order in which ranks go; may be empty
 };
 
 // What the leader wants of the group of agents.
@@ -107,7 +112,12 @@ class Coordinator {
   void start_cancelled(Instant now);
   void answer(const std::vector<AddressedReply>& replies);
   void note_steps(Instant now, std::int64_t step);
+  void note_times(const EventBody& body);
+  void watch_progress(Instant now);
+  void watch_time_limit(Instant now);
+  void blame_stalled(Instant now, int rank, const std::string& text);
   void arrange_nodes();
+  void lose_node(Instant now, const LostNode& lost);
   std::string name_of(int node) const;
   void start_failed(Instant now, ExitCode code, const std::string& message, const std::vector<int>& gone);
   void order_all(const NodeOrder& order);
@@ -133,6 +143,11 @@ class Coordinator {
   std::set<int> unreachable_;         // given up behind a dead link, and not seen since
   SilentNodes silent_;
   KeyValues store_;
+  std::optional<ProgressWatch> progress_;
+  TimeLimit time_limit_;
+  FailureEvidence evidence_;
+  int crashes_at_step_ = 0;  // failures in a row with the same last finished step
+  std::int64_t step_at_failure_ = -1;
   std::map<int, int> stops_;  // stop signals by node
   std::int64_t best_step_ = 0;
 

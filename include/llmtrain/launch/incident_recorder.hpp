@@ -9,6 +9,7 @@
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/launch/incident.hpp"
 #include "llmtrain/launch/supervisor.hpp"
+#include "llmtrain/launch/verdict.hpp"
 
 // Collects one incident from its first sign to its recovery and writes <run>/incidents/incident-<n>.json.
 //
@@ -26,9 +27,14 @@ class IncidentRecorder {
   void note_rank(const RankNote& note) { ranks_[note.rank] = note; }
   void note_end(Instant now, EndNote end);
 
-  // All workers are gone; who failed first is decided. `first_rank` absent: the black boxes decide.
-  // Returns the incident as it was written.
-  Incident close(Instant now, std::optional<int> first_rank, const std::string& action);
+  // All workers are gone; who failed first is decided by the verdict, where there is one that names ranks,
+  // then by `first_rank`, and by the black boxes otherwise. Returns the incident as it was written.
+  Incident close(Instant now,
+                 std::optional<int> first_rank,
+                 const std::string& action,
+                 const std::optional<FailureVerdict>& verdict = std::nullopt);
+  // Something on the way from the first sign to the recovery.
+  void mark(Instant now, const std::string& text);
   void resumed(std::int64_t step);
   void step_finished(Instant now);
 

@@ -60,7 +60,8 @@ class NodeHands {
   void read_events(WorkerProcess& worker);
   void read_stores();
   void reap();
-  void look();
+  void look(bool stacks);
+  void read_stacks(std::vector<RankNote>& notes);
   void watch(Instant now);
   RankNote look_at_worker(const WorkerProcess& worker) const;
 

@@ -33,7 +33,8 @@ struct StartOrder {  // start these ranks; no worker of an earlier incarnation i
 struct StopOrder {  // ask every worker to stop after its step
   friend bool operator==(const StopOrder&, const StopOrder&) = default;
 };
-struct KillOrder {  // report where everybody is, then SIGKILL
+struct KillOrder {      // report where everybody is, then SIGKILL
+  bool stacks = false;  // ask for native stacks first: it is not known what the workers are doing
   friend bool operator==(const KillOrder&, const KillOrder&) = default;
 };
 struct ClearOrder {  // kill whatever runs, whoever started it, and say NodeReady when nobody is left

@@ -98,6 +98,8 @@ class Supervisor {
   bool stopping() const { return stopping_; }
   int incarnation() const { return incarnation_; }
   bool alive(int rank) const { return alive_.contains(rank); }
+  bool running() const { return state_ == State::kRunning; }
+  bool hung() const { return hung_; }  // of this incarnation: nobody has crashed
   bool gathering() const { return state_ == State::kGathering; }
 
  private:
