@@ -22,6 +22,7 @@ void add_launch(CLI::App& app, Runner& run);
 void add_resume(CLI::App& app, Runner& run);
 void add_status(CLI::App& app, Runner& run);
 void add_report(CLI::App& app, Runner& run);
+void add_doctor(CLI::App& app, Runner& run);
 void add_eval(CLI::App& app, Runner& run);
 void add_generate(CLI::App& app, Runner& run);
 void add_submit(CLI::App& app, Runner& run);

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   cli::add_resume(app, run);
   cli::add_status(app, run);
   cli::add_report(app, run);
+  cli::add_doctor(app, run);
   cli::add_ckpt(app, run);
   cli::add_eval(app, run);
   cli::add_generate(app, run);

@@ -1,0 +1,156 @@
+#include "llmtrain/launch/log_capture.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace llmtrain {
+namespace {
+
+constexpr std::size_t kChunk = 64 * 1024;
+constexpr int kChunksAtOnce = 16;
+constexpr int kChunksAtEnd = 256;  // a pipe holds one; more comes only from a grandchild that goes on writing
+
+UniqueFd open_piece(const std::string& path) {
+  return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
+}
+
+std::string piece_path(const std::string& path, int piece) {
+  return piece == 0 ? path : fmt::format("{}.{}", path, piece);
+}
+
+}  // namespace
+
+LogCapture::LogCapture(UniqueFd pipe, UniqueFd file, std::string path, LogLimits limits, Line line)
+    : pipe_(std::move(pipe)),
+      file_(std::move(file)),
+      path_(std::move(path)),
+      limits_(limits),
+      line_(std::move(line)),
+      gate_(limits.storm) {}
+
+Result<LogCapture> LogCapture::start(UniqueFd pipe, std::string path, const LogLimits& limits, Line line) {
+  const int flags = ::fcntl(pipe.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(pipe.get(), F_SETFL, flags | O_NONBLOCK) != 0)
+    return Error{
+        ErrorCode::kInternal, fmt::format("cannot read a worker's output: {}", std::strerror(errno)), {}};
+  UniqueFd file = open_piece(path);
+  if (!file.valid())
+    return Error{ErrorCode::kStorage,
+                 fmt::format("cannot open the log {}: {}", path, std::strerror(errno)),
+                 "make the run directory writable, or choose another run.dir"};
+  return LogCapture(std::move(pipe), std::move(file), std::move(path), limits, std::move(line));
+}
+
+void LogCapture::pump(StormGate::Instant now) {
+  std::array<char, kChunk> chunk;
+  for (int i = 0; i < kChunksAtOnce && pipe_.valid(); ++i) {
+    const ssize_t got = ::read(pipe_.get(), chunk.data(), chunk.size());
+    if (got > 0) {
+      take(now, {chunk.data(), static_cast<std::size_t>(got)});
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    pipe_ = UniqueFd();
+    if (line_) filter_.finish(line_);
+    say_dropped(gate_.last_notice());
+  }
+  say_dropped(gate_.notice(now));
+}
+
+void LogCapture::finish(StormGate::Instant now) {
+  std::array<char, kChunk> chunk;
+  for (int i = 0; i < kChunksAtEnd && pipe_.valid(); ++i) {
+    const ssize_t got = ::read(pipe_.get(), chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    take(now, {chunk.data(), static_cast<std::size_t>(got)});
+  }
+  if (!pipe_.valid()) return;
+  pipe_ = UniqueFd();
+  if (line_) filter_.finish(line_);
+  say_dropped(gate_.last_notice());
+}
+
+// Of what comes too fast whole lines are kept: the start of a cut one goes, and the rest of it when it comes.
+void LogCapture::take(StormGate::Instant now, std::string_view bytes) {
+  const bool ends_a_line = bytes.back() == '\n';
+  std::string_view text = bytes.substr(0, gate_.admit(now, bytes.size()));
+  const bool cut = text.size() < bytes.size();
+  if (inside_dropped_line_) {
+    const std::size_t newline = text.find('\n');
+    const std::size_t rest = newline == std::string_view::npos ? text.size() : newline + 1;
+    gate_.drop(rest);
+    text.remove_prefix(rest);
+    inside_dropped_line_ = newline == std::string_view::npos;
+  }
+  if (cut) {
+    const std::size_t newline = text.rfind('\n');
+    const std::size_t whole = newline != std::string_view::npos ? newline + 1 : mid_line_ ? text.size() : 0;
+    gate_.drop(text.size() - whole);
+    text = text.substr(0, whole);
+    inside_dropped_line_ = !ends_a_line;
+  }
+  write(text);
+  if (line_) filter_.feed(text, line_);
+  if (!cut) return;
+  if (mid_line_) write("\n");  // nothing comes that belongs to this line
+  if (line_) filter_.finish(line_);
+}
+
+void LogCapture::say_dropped(std::optional<std::uint64_t> bytes) {
+  if (!bytes) return;
+  const std::string text =
+      fmt::format("[llmtrain: {} bytes of output were dropped: too much at once]", *bytes);
+  write((mid_line_ ? "\n" : "") + text + "\n");
+  if (!line_) return;
+  filter_.finish(line_);
+  line_(text);
+}
+
+void LogCapture::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (limits_.max_bytes > 0 && in_piece_ >= limits_.max_bytes) rotate();
+    const std::uint64_t room = limits_.max_bytes > 0 ? limits_.max_bytes - in_piece_ : bytes.size();
+    std::string_view part = bytes.substr(0, room);
+    if (part.size() < bytes.size() && in_piece_ > 0 && !mid_line_ &&
+        part.find('\n') == std::string_view::npos) {
+      rotate();
+      continue;
+    }
+    // Pieces end with a line where one ends in the last part of them.
+    if (const std::size_t newline = part.rfind('\n');
+        part.size() < bytes.size() && newline != std::string_view::npos && newline + 1 >= part.size() / 2)
+      part = part.substr(0, newline + 1);
+    const ssize_t written = file_.valid() ? ::write(file_.get(), part.data(), part.size()) : -1;
+    if (written < 0 && file_.valid() && errno == EINTR) continue;
+    if (written <= 0) {
+      lost_ += bytes.size();
+      return;
+    }
+    const bool cut_short =
+        static_cast<std::size_t>(written) == part.size() && part.size() < room && part.size() < bytes.size();
+    in_piece_ = cut_short ? limits_.max_bytes : in_piece_ + static_cast<std::uint64_t>(written);
+    mid_line_ = part[static_cast<std::size_t>(written) - 1] != '\n';
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void LogCapture::rotate() {
+  UniqueFd next = open_piece(piece_path(path_, piece_ + 1));
+  in_piece_ = 0;  // where no new piece can be made, the old one goes on
+  if (!next.valid()) return;
+  file_ = std::move(next);
+  ++piece_;
+  const int oldest = piece_ - std::max(1, limits_.keep);
+  if (oldest >= 1) ::unlink(piece_path(path_, oldest).c_str());
+}
+
+}  // namespace llmtrain

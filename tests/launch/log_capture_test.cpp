@@ -1,0 +1,217 @@
+#include "llmtrain/launch/log_capture.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "llmtrain/launch/tee.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace llmtrain;
+using std::chrono::milliseconds;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::string> lines_of(std::initializer_list<std::string> pieces) {
+  LineFilter filter;
+  std::vector<std::string> lines;
+  const auto keep = [&](std::string_view line) { lines.emplace_back(line); };
+  for (const std::string& piece : pieces) filter.feed(piece, keep);
+  filter.finish(keep);
+  return lines;
+}
+
+std::string slurp(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+struct Stream {
+  test::TemporaryDirectory directory;
+  std::string path = directory / "rank0.out";
+  UniqueFd writer;
+  std::vector<std::string> lines;
+
+  LogCapture start(const LogLimits& limits) {
+    int ends[2];
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+    writer = UniqueFd(ends[1]);
+    auto capture = LogCapture::start(
+        UniqueFd(ends[0]), path, limits, [this](std::string_view line) { lines.emplace_back(line); });
+    REQUIRE(capture.ok());
+    return std::move(capture).value();
+  }
+  void write(const std::string& text) const {
+    REQUIRE(::write(writer.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("log lines: whole, whatever the pieces", "[launch]") {
+  using Lines = std::vector<std::string>;
+  CHECK(lines_of({"a\nb", "c\n", "\nd"}) == Lines{"a", "bc", "", "d"});
+  CHECK(lines_of({"dos\r\n"}) == Lines{"dos"});
+  CHECK(lines_of({}).empty());
+  const auto cut = lines_of({std::string(3000, 'x'), std::string(3000, 'x'), "tail\nnext\n"});
+  REQUIRE(cut.size() == 2);
+  CHECK(cut[0] == std::string(kMaxConsoleLine, 'x') + " ...");
+  CHECK(cut[1] == "next");
+  CHECK(lines_of({std::string(kMaxConsoleLine, 'x'), "\n"})[0].size() == kMaxConsoleLine);
+}
+
+TEST_CASE("log lines: warnings and errors are told from words that only look like them", "[launch]") {
+  for (const char* line : {"error: x",
+                           "RuntimeError: shape",
+                           "[WARNING] slow",
+                           "W0101 warning: y",
+                           "ERROR rank 3 died",
+                           "terminate called after throwing",
+                           "Traceback (most recent call last):",
+                           "Segmentation fault",
+                           "CUDA out of memory",
+                           "Fatal: z",
+                           "  warn: w"})
+    CHECK(is_alarming(line));
+  for (const char* line :
+       {"", "loss=0.1", "an error of 0.1 percent", "errors=0", "no warnings", "warned", "forward"})
+    CHECK_FALSE(is_alarming(line));
+  CHECK(printable_line("a\x1b[2Jb\tc") == "a?[2Jb\tc");
+}
+
+TEST_CASE("log storm: a burst passes, a flood is thinned to the rate and counted", "[launch]") {
+  StormGate gate({.bytes_per_second = 1000, .burst = 5000});
+  CHECK(gate.admit(milliseconds(0), 5000) == 5000);
+  CHECK_FALSE(gate.deadline());
+  CHECK(gate.admit(milliseconds(0), 100) == 0);
+  CHECK(gate.admit(milliseconds(500), 500) == 0);  // closed until a second's worth is there
+  CHECK(gate.dropped() == 600);
+  CHECK_FALSE(gate.notice(milliseconds(999)));
+  REQUIRE(gate.deadline());
+  CHECK(*gate.deadline() == milliseconds(1000));
+  CHECK(gate.notice(milliseconds(1000)) == 600u);
+  CHECK(gate.admit(milliseconds(1000), 400) == 400);
+  CHECK_FALSE(gate.notice(milliseconds(5000)));
+  CHECK(gate.admit(milliseconds(100'000), 9000) == 5000);
+  CHECK(gate.last_notice() == 4000u);
+  CHECK(gate.admit(milliseconds(50), 10) == 0);  // a clock that goes back gives nothing
+}
+
+TEST_CASE("tee: torchrun's words, with ranks of several digits", "[launch]") {
+  const auto all = Tee::parse("3");
+  REQUIRE(all.ok());
+  CHECK((all->out(7) && all->err(7)));
+  const auto map = Tee::parse("0:3,1:2,12:1");
+  REQUIRE(map.ok());
+  CHECK((map->out(0) && map->err(0)));
+  CHECK((!map->out(1) && map->err(1)));
+  CHECK((map->out(12) && !map->err(12)));
+  CHECK((!map->out(2) && !map->err(2)));
+  for (const char* bad :
+       {"", "4", "-1", "0:4", "0:", ":3", "0:3,", "0:3,0:1", "a:1", "0:3 1:2", "70000:1", "0:1:2"}) {
+    INFO(bad);
+    const auto refused = Tee::parse(bad);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::kUsage);
+  }
+}
+
+TEST_CASE("log capture: what is written reaches the file and the listener", "[launch]") {
+  Stream stream;
+  LogCapture capture = stream.start({});
+  capture.pump(milliseconds(0));  // nothing there: does not block
+  stream.write("one\ntw");
+  capture.pump(milliseconds(0));
+  CHECK(stream.lines == std::vector<std::string>{"one"});
+  CHECK(slurp(stream.path) == "one\ntw");
+  stream.write("o");
+  stream.writer = UniqueFd();
+  capture.pump(milliseconds(1));
+  CHECK(capture.done());
+  CHECK(stream.lines == std::vector<std::string>{"one", "two"});
+  CHECK(slurp(stream.path) == "one\ntwo");
+}
+
+TEST_CASE("log capture: the end of a worker is the end of its log, though a grandchild holds the pipe",
+          "[launch]") {
+  Stream stream;
+  LogCapture capture = stream.start({});
+  stream.write("last words");
+  capture.finish(milliseconds(0));
+  CHECK(capture.done());
+  CHECK(stream.lines == std::vector<std::string>{"last words"});
+}
+
+TEST_CASE("log capture: pieces by bytes, the first and the newest stay", "[launch]") {
+  Stream stream;
+  LogCapture capture = stream.start({.max_bytes = 100, .keep = 2, .storm = {}});
+  std::string all;
+  for (int i = 0; i < 60; ++i) {
+    const std::string line = "line number " + std::to_string(100 + i) + "\n";  // 16 bytes
+    all += line;
+    stream.write(line);
+    capture.pump(milliseconds(i));
+  }
+  capture.finish(milliseconds(100));
+  std::size_t pieces = 0;
+  for (const auto& entry : fs::directory_iterator(stream.directory.path())) {
+    ++pieces;
+    CHECK(fs::file_size(entry.path()) <= 100);
+  }
+  CHECK(pieces == 3);
+  CHECK(all.starts_with(slurp(stream.path)));
+  CHECK(slurp(stream.path).starts_with("line number 100\n"));
+  int newest = 0;
+  while (newest < 50 && !fs::exists(stream.path + "." + std::to_string(newest + 1))) ++newest;
+  std::string tail;
+  for (int i = newest; i < 60; ++i) tail += slurp(stream.path + "." + std::to_string(i));
+  CHECK(tail.size() > 100);
+  CHECK(all.ends_with(tail));
+}
+
+TEST_CASE("log capture: a storm is capped in the file, and the file says so", "[launch]") {
+  Stream stream;
+  LogCapture capture =
+      stream.start({.max_bytes = 0, .keep = 1, .storm = {.bytes_per_second = 1000, .burst = 4000}});
+  const std::string line(99, 'x');
+  for (int i = 0; i < 300; ++i) {
+    stream.write(line + "\n");
+    capture.pump(milliseconds(i * 10));
+  }
+  capture.finish(milliseconds(3000));
+  const std::string text = slurp(stream.path);
+  CHECK(text.size() < 4000 + 3000 + 1000);
+  CHECK(text.find("bytes of output were dropped") != std::string::npos);
+  CHECK(capture.dropped() > 20'000);
+  for (const std::string& heard : stream.lines) CHECK((heard == line || heard.starts_with("[llmtrain: ")));
+  int notices = 0;
+  for (const std::string& heard : stream.lines)
+    notices += heard.find("were dropped") != std::string::npos ? 1 : 0;
+  CHECK(notices >= 2);
+  CHECK(notices <= 4);
+}
+
+TEST_CASE("log capture: a disk that takes nothing costs the worker nothing", "[launch]") {
+  Stream stream;
+  stream.path = "/dev/full";
+  LogCapture capture = stream.start({});
+  stream.write("into the void\n");
+  capture.pump(milliseconds(0));
+  CHECK(capture.lost() == 14);
+  CHECK(stream.lines == std::vector<std::string>{"into the void"});
+  stream.path = "/proc/nothing/here";
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  const UniqueFd writer(ends[1]);
+  const auto refused = LogCapture::start(UniqueFd(ends[0]), stream.path, {}, {});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::kStorage);
+}
