@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "group_key.hpp"
+
 namespace llmtrain {
 namespace {
 
@@ -20,7 +22,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kWatchInterval{50};
 
 std::string key_of(const RemoteGroupOptions& options) {
-  return fmt::format("nccl/{}/{}/", options.name, fmt::join(options.members, "-"));
+  return group_key("nccl", options);
 }
 
 std::string arrived(const RemoteGroupOptions& options, std::size_t member) {
