@@ -14,15 +14,15 @@ void add_rendezvous_options(CLI::App& command, LaunchFlags& flags) {
   command
       .add_option(
           "--nnodes", flags.nnodes, "Nodes of the job: N, or MIN:MAX to begin with fewer and take spares")
-      ->type_name("N|MIN:MAX");
+      ->type_name("NODES");
   command.add_option("--node-rank", flags.node_rank, "Number of this node, from 0; default: the scheduler's")
       ->type_name("N")
       ->check(CLI::Range(0, 65'535));
   command
       .add_option("--rdzv-endpoint",
                   flags.rdzv_endpoint,
-                  "Where the nodes meet: a host of node 0; port 29400 if none")
-      ->type_name("HOST[:PORT]");
+                  "Where the nodes meet: HOST or HOST:PORT of node 0; default port: 29400")
+      ->type_name("ENDPOINT");
   command
       .add_option(
           "--rdzv-id", flags.rdzv_id, "Nodes of the same id meet; default: scheduler's job, or run.name")
@@ -62,7 +62,7 @@ void add_placement_options(CLI::App& command, PlacementArguments& arguments, Job
           flags.tee,
           "Show the workers' output on the console too: 0 none, 1 stdout, 2 stderr, 3 both, or by local rank "
           "0:3,1:2")
-      ->type_name("N|MAP");
+      ->type_name("STREAMS");
   command
       .add_option(
           "--time-limit",

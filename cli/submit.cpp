@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 
@@ -10,9 +12,11 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "llmtrain/core/file_operations.hpp"
 #include "llmtrain/job/load_job.hpp"
+#include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/launch/subprocess.hpp"
 #include "llmtrain/submit/submit_request.hpp"
 
@@ -54,6 +58,20 @@ std::vector<std::string> node_command(const SubmitOptions& options, bool carries
   return words;
 }
 
+// The longest save of an earlier start of this run, so that the notice before the end is long enough; 0
+// without one.
+double longest_save_s(const JobSpec& spec) {
+  std::ifstream events(RunDir(spec.run.dir).events());
+  double longest_ms = 0;
+  for (std::string line; std::getline(events, line);) {
+    if (line.find("checkpoint_saved") == std::string::npos) continue;
+    const auto event = nlohmann::json::parse(line, nullptr, false);
+    if (!event.is_object() || !event.contains("ms") || !event["ms"].is_number()) continue;
+    longest_ms = std::max(longest_ms, event["ms"].get<double>());
+  }
+  return longest_ms / 1000;
+}
+
 Result<std::string> generate(const SubmitOptions& options) {
   const SubmitTarget target = kTargets.at(options.target);
   auto job = load_job(job_source(options.job, MissingData::kWarn));
@@ -63,6 +81,7 @@ Result<std::string> generate(const SubmitOptions& options) {
   request.command = node_command(options, target != SubmitTarget::kSlurm);
   request.job_text = std::move(job->source_yaml);
   request.spec = std::move(job->spec);
+  request.save_s = longest_save_s(request.spec);
   std::error_code error;
   request.directory = std::filesystem::current_path(error).string();
   if (error) return Error{ErrorCode::kIo, "the current directory: " + error.message(), ""};

@@ -1,9 +1,10 @@
 # Tests, each registered with CTest under its labels and a hard time limit.
 #
 # Labels: unit, ranks (ranks as threads), process (real worker processes), e2e (the real binary), oracle
-# (compared with PyTorch; needs the wheels of setup.sh --oracles), faults (several hosts), gpu, and gate
-# (checks of the tree itself). `shared` is added to tests that read ../shared. A test that cannot run exits
-# 77: that is a skip, except with CI=true, where only tests labelled gpu or shared may skip.
+# (compared with PyTorch; needs the wheels of setup.sh --oracles), faults (several hosts), slurm (a real Slurm of
+# two nodes on this host), gpu, and gate (checks of the tree itself). `shared` is added to tests that read
+# ../shared. A test that cannot run exits 77: that is a skip, except with CI=true, where only tests labelled gpu
+# or shared may skip.
 find_package(Catch2 2 REQUIRED)
 find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
 

@@ -29,9 +29,10 @@ std::string overrides(const SubmitRequest& request) {
 Result<std::string> kubeflow_manifest(const SubmitRequest& request) {
   LLMTRAIN_TRY(check_manifest_request(request));
   const NodeCount& nodes = request.spec.launch.nodes;
-  std::string command = fmt::format(
-      "[sh, -c, {}, node",
-      yaml_quoted(request.claim.empty() ? kUnpack
+  std::string command =
+      fmt::format("[sh, -c, {}, node",
+                  kubernetes_quoted(request.claim.empty()
+                                        ? kUnpack
                                         : fmt::format("cd {} && {}", shell_quoted(request.mount), kUnpack)));
   for (const std::string& word : request.command) command += ", " + kubernetes_quoted(word);
   const std::string gpus = gpu_count(request);

@@ -17,7 +17,9 @@ mkdir -p "$run_dir/control"
 say() { printf 'llmtrain: %s\n' "$*" >&2; }
 
 all_excluded() {
-  { printf '%s\n' "$exclude" | tr ',' '\n'; cat "$excluded" 2>/dev/null; } | grep . | sort -u | paste -sd, -
+  local bad
+  bad=$(sort -u "$excluded" 2>/dev/null | grep . | paste -sd, -)
+  printf '%s' "$exclude${exclude:+${bad:+,}}$bad"
 }
 
 # keep_away JOB: the waiting job does not get these nodes.
