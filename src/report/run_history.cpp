@@ -84,6 +84,7 @@ class Collector {
     const auto unnoticed = ledger_.failed(incident.incarnation, incident.time);
     if (!incident.detect_s) incident.detect_s = unnoticed ? unnoticed : unnoticed_;
     unnoticed_.reset();
+    failed_ = incident.incarnation;
     const Incarnation& incarnation = touch(incident.incarnation, incident.time);
     incident.reached_step = std::max(incident.reached_step, incarnation.last_step);
     open_incident_ = &incident;
@@ -114,7 +115,8 @@ class Collector {
         return ledger_.seen(event.incarnation, event.time);
       case EventKind::kWorkerExited: return failed(event);
       case EventKind::kRestart:
-        incarnation.ended = "restarted: " + event.text;
+        (failed_ >= 0 && failed_ < event.incarnation ? incarnations_[failed_] : incarnation).ended =
+            "restarted: " + event.text;  // it may carry the number of the next one already
         return ledger_.restarting(event.incarnation, event.time);
       case EventKind::kStopRequested:
         keep(history_.stops, {event.time, event.incarnation, event.text});
@@ -172,6 +174,7 @@ class Collector {
   }
 
   void failed(const EventRow& event) {
+    failed_ = event.incarnation;
     if (const auto unnoticed = ledger_.failed(event.incarnation, event.time)) unnoticed_ = unnoticed;
   }
 
@@ -187,6 +190,7 @@ class Collector {
   std::map<int, Incarnation> incarnations_;
   IncidentRecord* open_incident_ = nullptr;  // whose recovery is not complete
   std::optional<double> unnoticed_;          // of a failure whose incident has not come yet
+  int failed_ = -1;                          // the newest incarnation that failed
   int finished_ = -1;
 };
 

@@ -29,8 +29,13 @@ void note_time(RunStatus& status, double time) {
   status.newest_time = std::max(status.newest_time.value_or(time), time);
 }
 
+struct NewestStep {
+  int incarnation = -1;
+  double time = 0;
+};
+
 // The last steps of the newest incarnation give the pace.
-Status read_metrics(FileSystem& files, const RunDir& run, RunStatus& status, int& step_incarnation) {
+Status read_metrics(FileSystem& files, const RunDir& run, RunStatus& status, NewestStep& newest) {
   LLMTRAIN_ASSIGN(reader, open_tail(files, run.metrics().string(), kMetricsTail));
   std::deque<StepRow> rows;
   for (std::string_view line; reader.next(line);) {
@@ -43,7 +48,7 @@ Status read_metrics(FileSystem& files, const RunDir& run, RunStatus& status, int
   }
   if (rows.empty()) return ok_status();
   const StepRow& last = rows.back();
-  step_incarnation = last.incarnation;
+  newest = {last.incarnation, last.time};
   status.step = last.step;
   status.loss = last.loss;
   status.tok_s = last.tok_s;
@@ -60,7 +65,7 @@ Status read_metrics(FileSystem& files, const RunDir& run, RunStatus& status, int
 
 struct Events {
   std::optional<FinishNote> finish;
-  int failed_incarnation = -1;
+  double failed_at = 0;
   std::string stop;
 };
 
@@ -73,6 +78,7 @@ Result<Events> read_events(FileSystem& files, const RunDir& run, RunStatus& stat
     note_time(status, event->time);
     if (event->incarnation > status.incarnation) {
       if (events.finish) status.restarts = 0;  // another launch
+      if (events.finish) events.failed_at = 0;
       events.finish.reset();
       events.stop.clear();
     }
@@ -84,7 +90,7 @@ Result<Events> read_events(FileSystem& files, const RunDir& run, RunStatus& stat
       status.total_steps = event->total_steps;
       status.step = std::max<std::int64_t>(0, event->step);
     } else if (event->kind == EventKind::kWorkerExited || event->kind == EventKind::kRestart) {
-      events.failed_incarnation = event->incarnation;
+      events.failed_at = event->time;
       if (event->kind == EventKind::kRestart) {
         status.restarts = event->restarts;
         status.max_restarts = event->max_restarts;
@@ -125,9 +131,9 @@ void judge_ended(const Events& events, bool used, RunStatus& status) {
   if (code != 0) status.why = fmt::format("{} (exit code {})", events.finish->reason, code);
 }
 
-void judge_live(const Events& events, int step_incarnation, RunStatus& status) {
-  const bool stepped = step_incarnation >= 0 && step_incarnation >= status.incarnation;
-  if (events.failed_incarnation >= 0 && events.failed_incarnation >= step_incarnation)
+void judge_live(const Events& events, const NewestStep& newest, RunStatus& status) {
+  const bool stepped = newest.incarnation >= 0 && newest.incarnation >= status.incarnation;
+  if (events.failed_at > newest.time)
     status.state = RunState::kRestarting;
   else
     status.state = stepped && !events.finish ? RunState::kRunning : RunState::kStarting;
@@ -170,12 +176,12 @@ Result<RunStatus> read_status(FileSystem& files, const RunDir& run, bool live) {
   status.run_dir = run.root().string();
   status.live = live;
   read_spec(files, run, status);
-  int step_incarnation = -1;
+  NewestStep newest;
   LLMTRAIN_ASSIGN(events, read_events(files, run, status));
-  LLMTRAIN_TRY(read_metrics(files, run, status, step_incarnation));
-  status.incarnation = std::max(status.incarnation, step_incarnation);
+  LLMTRAIN_TRY(read_metrics(files, run, status, newest));
+  status.incarnation = std::max(status.incarnation, newest.incarnation);
   if (live) {
-    judge_live(events, step_incarnation, status);
+    judge_live(events, newest, status);
     if (const auto agents = read_status_file(files, (run.control() / "status.json").string()))
       status.agents = *agents;
     if (status.agents && status.agents->step >= status.step) status.step = status.agents->step;

@@ -39,6 +39,21 @@ TEST_CASE("history: a later launch makes the end of an earlier one history", "[r
   CHECK(files.history().incarnations.front().ended == "preempted (exit code 75)");
 }
 
+TEST_CASE("history: a restart that carries the next number ends the incarnation that failed", "[report]") {
+  test::RunFiles files;
+  files.started(0, 1000, 0);
+  files.step(1, 0, 1002);
+  files.event("worker_exited", 0, 1003, R"("rank":1,"cause":"SIGKILL")");
+  files.event("restart", 1, 1004, R"("restarts":1,"max_restarts":10,"reason":"rank 1")");
+  files.started(1, 1005, 0);
+  files.step(1, 1, 1007);
+  const RunHistory history = files.history();
+  REQUIRE(history.incarnations.size() == 2);
+  CHECK(history.incarnations[0].ended == "restarted: rank 1");
+  CHECK(history.incarnations[1].ended.empty());
+  CHECK(history.ledger.of(TimeClass::kRestart) == Approx(3));
+}
+
 TEST_CASE("history: a run of many steps is read in bounded time and its curve is short", "[report]") {
   test::RunFiles files;
   files.started(0, 1000, 0);

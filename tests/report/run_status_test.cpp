@@ -33,7 +33,7 @@ TEST_CASE("status: from an empty directory to the end of a run", "[report]") {
   CHECK(status_of(files, false).state == RunState::kFailed);  // nobody wrote its end
   files.event("worker_exited", 0, 1004, R"("rank":1,"cause":"SIGKILL")");
   CHECK(status_of(files, true).state == RunState::kRestarting);
-  files.event("restart", 0, 1005, R"("restarts":1,"max_restarts":10,"reason":"rank 1")");
+  files.event("restart", 1, 1005, R"("restarts":1,"max_restarts":10,"reason":"rank 1")");
   files.started(1, 1006, 1);
   CHECK(status_of(files, true).state == RunState::kRestarting);
   files.step(2, 1, 1007);
