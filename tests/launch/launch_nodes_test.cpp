@@ -174,16 +174,15 @@ TEST_CASE("nodes: a leader agent that is stopped is succeeded, and fenced when i
 
 TEST_CASE("nodes: a stopped worker is named and replaced", "[launch]") {
   LaunchedNodes nodes(2);
-  nodes.job.script = "step_ms=20 2:30:0:stop";
-  nodes.job.settings.push_back("train.duration=60 steps");
+  nodes.job.script = "step_ms=100 2:78:0:stop";  // late enough for the run's pace to be known
+  nodes.job.settings.push_back("train.duration=80 steps");
   nodes.job.settings.push_back("resilience.hang_min_s=2");
-  nodes.job.settings.push_back("resilience.startup_timeout_s=5");
   const int first = nodes.start(0);
   const int second = nodes.start(1);
   CHECK(nodes.wait(first) == 0);
   CHECK(nodes.wait(second) == 0);
   INFO(nodes.consoles());
-  nodes.job.check_history(60);
+  nodes.job.check_history(80);
   CHECK(nodes.job.incident(0)["first_cause"] == Json({2}));
   CHECK(nodes.job.incident(0)["kind"] == "stopped");
 }
