@@ -40,7 +40,7 @@ void GroupCore::welcomed(Instant now, std::int64_t epoch, const WelcomeMessage& 
   node_ = welcome.node;
   leader_node_ = welcome.leader_node;
   heard_ = now;
-  other_directory_since_.reset();
+  refused_since_.reset();
   if (!again)
     emit(FollowsLeader{epoch, node_, welcome.leader_host});
   else if (was_silent)
@@ -52,12 +52,11 @@ void GroupCore::refused(Instant now, const RefuseMessage& refusal) {
   next_dial_ = now + kRedial;
   last_problem_ = refusal.text;
   bool is_final = refusal.kind == RefusalKind::kFinal;
-  if (refusal.kind == RefusalKind::kOtherDirectory) {
-    // A network file system may show a new file late; a directory that is not shared never shows it.
-    if (!other_directory_since_) other_directory_since_ = now;
-    is_final = now - *other_directory_since_ >= 2 * options_.silence_limit;
+  if (refusal.kind == RefusalKind::kRetryBriefly) {
+    if (!refused_since_) refused_since_ = now;
+    is_final = now - *refused_since_ >= 2 * options_.silence_limit;
   } else {
-    other_directory_since_.reset();
+    refused_since_.reset();
   }
   if (!is_final) return;
   emit(JoinRefused{refusal.code, refusal.text});
@@ -168,7 +167,8 @@ void GroupCore::dial(Instant now) {
 void GroupCore::wait_longer(Instant now) {
   const bool waits = state_ == State::kJoining || link_ == 0 || leader_silent_;
   if (!waits) return;
-  const std::string where = last_problem_.empty() ? "no leader is known yet" : last_problem_;
+  const char* silence = state_ == State::kFollowing ? "nothing is heard of it" : "none is known yet";
+  const std::string where = last_problem_.empty() ? silence : last_problem_;
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - waiting_since_).count();
   if (now - waiting_since_ >= options_.join_timeout) {
     emit(JoinTimedOut{fmt::format("no leader after {} s: {}", waited, where)});

@@ -70,7 +70,7 @@ void GroupCore::consider(Instant now, LinkId link, const Message& m) {
     admission.refusal =
         RefuseMessage{RefusalKind::kRetry, ErrorCode::kPeerLost, "the node that answers does not lead"};
   } else if (m.epoch != epoch_ || join.nonce != claim_.nonce) {
-    admission.refusal = RefuseMessage{RefusalKind::kOtherDirectory,
+    admission.refusal = RefuseMessage{RefusalKind::kRetryBriefly,
                                       ErrorCode::kPreflight,
                                       fmt::format("{} does not see the leader's run directory: it finds "
                                                   "epoch {} there, the leader has {}{}; run.dir must be "

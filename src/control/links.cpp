@@ -214,8 +214,7 @@ void Links::hang_up(Instant now, LinkId id) {
 
 bool Links::acknowledged(LinkId id) const {
   const auto link = links_.find(id);
-  return link != links_.end() && !link->second->wants_to_write() &&
-         unacknowledged_bytes(link->second->fd()) == 0;
+  return link != links_.end() && peer_acknowledges(link->second->fd());
 }
 
 std::string Links::local_address(LinkId id) const {

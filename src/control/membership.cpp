@@ -128,7 +128,7 @@ std::optional<RefuseMessage> Membership::claim_number(Admission& admission, cons
                                                : holder->second.by_rank;
     // A number that was given away while its node was gone: the node waits for another one.
     if (options_.spares && (id.survivor || !asked)) return std::nullopt;
-    return final_refusal(
+    RefuseMessage refusal = final_refusal(
         ErrorCode::kUsage,
         fmt::format("node rank {} is taken by {} (pid {}); {} (pid {}) {}",
                     wanted,
@@ -137,6 +137,9 @@ std::optional<RefuseMessage> Membership::claim_number(Admission& admission, cons
                     id.host,
                     id.pid,
                     id.survivor ? "came back too late to keep it" : "needs another --node-rank"));
+    // Started anew on the same host: if the old process is gone, its silence will tell.
+    if (wanted != options_.node && other.host == id.host) refusal.kind = RefusalKind::kRetryBriefly;
+    return refusal;
   }
   if (holder != members_.end()) {
     admission.replaced = holder->second.link;

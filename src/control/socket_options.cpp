@@ -12,6 +12,7 @@ namespace {
 constexpr int kKeepAliveSeconds = 1;
 constexpr int kKeepAliveProbes = 3;
 constexpr int kUserTimeoutMs = 8'000;
+constexpr unsigned kRecentMs = 1'000;  // an acknowledgement is held back for 200 ms at most
 
 // Best effort: without them a dead link is still noticed, by silence.
 void set(int fd, int level, int name, int value) {
@@ -32,6 +33,13 @@ void set_stream_options(int fd) {
 int unacknowledged_bytes(int fd) {
   int bytes = 0;
   return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : -1;
+}
+
+bool peer_acknowledges(int fd) {
+  if (unacknowledged_bytes(fd) == 0) return true;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_last_ack_recv < kRecentMs;
 }
 
 }  // namespace llmtrain

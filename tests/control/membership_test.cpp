@@ -119,6 +119,9 @@ TEST_CASE("silence, loss and return", "[control]") {
 TEST_CASE("a new process takes the place of a silent one, not of a live one", "[control]") {
   Membership members = table(2);
   join(members, 1, node_named("n1", 1));
+  CHECK(join(members, 2, node_named("n1", 1)).refusal->kind ==
+        RefusalKind::kRetryBriefly);  // the old one may have died just now
+  CHECK(join(members, 2, node_named("n9", 1)).refusal->kind == RefusalKind::kFinal);
   GroupEvents events;
   members.watch(
       kNow + Milliseconds{4'000}, [](LinkId) { return false; }, events);

@@ -69,6 +69,7 @@ class World {
     calm_ = true;
     for (auto& [id, process] : processes_) process.stopped_until = process.directory_lost_until = now_;
     cuts_.clear();
+    restart_ended();
     play_until(chaos_ + Milliseconds{90'000}, false);
     if (problem_.empty()) check_together();
     if (!problem_.empty()) return problem_;

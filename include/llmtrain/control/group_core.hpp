@@ -137,7 +137,7 @@ class GroupCore {
   Instant next_dial_{0}, join_sent_{0}, heard_{0}, last_beat_{0};
   int leader_node_ = 0;
   bool leader_silent_ = false;
-  std::optional<Instant> other_directory_since_;
+  std::optional<Instant> refused_since_;
 
   // Leading.
   std::optional<Membership> membership_;

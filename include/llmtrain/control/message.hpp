@@ -12,9 +12,9 @@
 // epoch.
 namespace llmtrain {
 
-// Not final: ask again, the reason may go away. kOtherDirectory: the two do not see the same run directory
-// (yet).
-enum class RefusalKind : std::uint8_t { kFinal = 0, kRetry = 1, kOtherDirectory = 2 };
+// kRetry: the reason will go away. kRetryBriefly: it may, within two silence limits; then it is final. So it
+// is when a directory is shared by a slow file system, or a process died of which the leader has not heard.
+enum class RefusalKind : std::uint8_t { kFinal = 0, kRetry = 1, kRetryBriefly = 2 };
 
 struct JoinMessage {  // epoch: the newest that the joiner sees in the run directory
   NodeIdentity identity;
