@@ -153,6 +153,12 @@ void NodeHands::poll(Instant now) {
   }
 }
 
+std::int64_t NodeHands::newest_step() const {
+  std::int64_t step = -1;
+  for (const auto& [rank, worker] : workers_) step = std::max(step, worker.black_box().step.load());
+  return step;
+}
+
 std::vector<NodeReport> NodeHands::take_reports() {
   return std::exchange(reports_, {});
 }

@@ -42,6 +42,8 @@ class NodeHands {
   void put_back(std::vector<NodeReport> reports);
 
   bool idle() const { return workers_.empty(); }
+  int incarnation() const { return incarnation_; }
+  std::int64_t newest_step() const;  // finished by a worker that is alive; -1 = nobody is
   // Lets go of workers that cannot be killed, and ends what they have left behind.
   void abandon();
   // The same after killing them and waiting for a second at most.
