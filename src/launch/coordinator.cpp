@@ -13,7 +13,7 @@
 #include "llmtrain/launch/log_tail.hpp"
 #include "llmtrain/launch/run_files.hpp"
 
-#include "agent_clock.hpp"
+#include "poll_timeout.hpp"
 
 namespace llmtrain {
 namespace {
