@@ -138,6 +138,55 @@ TEST_CASE("nodes: one with another spec is refused, and the others wait for a be
   nodes.job.check_history(20);
 }
 
+TEST_CASE("nodes: a follower agent that is stopped is given up, and rejoins when it goes on", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=20";
+  nodes.job.settings.push_back("train.duration=60 steps");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(8);
+  nodes.signal(second, SIGSTOP);
+  until([&] { return fs::exists(nodes.job.run_dir() / "incidents/incident-0.json"); });
+  nodes.signal(second, SIGCONT);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(second) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(60);
+}
+
+TEST_CASE("nodes: a leader agent that is stopped is succeeded, and fenced when it goes on", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=20";
+  nodes.job.settings.push_back("train.duration=60 steps");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(8);
+  nodes.signal(first, SIGSTOP);
+  until([&] { return nodes.console(second).find("node 1 leads") != std::string::npos; });
+  nodes.signal(first, SIGCONT);
+  CHECK(nodes.wait(first) == 69);
+  const int again = nodes.start(0);
+  CHECK(nodes.wait(second) == 0);
+  CHECK(nodes.wait(again) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(60);
+}
+
+TEST_CASE("nodes: a stopped worker is named and replaced", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=100 2:78:0:stop";  // late enough for the run's pace to be known
+  nodes.job.settings.push_back("train.duration=80 steps");
+  nodes.job.settings.push_back("resilience.hang_min_s=2");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(second) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(80);
+  CHECK(nodes.job.incident(0)["first_cause"] == Json({2}));
+  CHECK(nodes.job.incident(0)["kind"] == "stopped");
+}
+
 TEST_CASE("nodes: an elastic job goes on with what is left, and with all again when the node is back",
           "[launch]") {
   LaunchedNodes nodes(2, "1:2");
@@ -217,56 +266,12 @@ TEST_CASE("nodes: an agent that is silent for a while costs nothing; for too lon
       nodes.job.settings.end(),
       {"train.duration=60 steps",
        fmt::format("faults=[{{kind: drop_heartbeats, rank: 1, step: 6, ms: {}}}]", ms)});
-
-  TEST_CASE("nodes: a follower agent that is stopped is given up, and rejoins when it goes on", "[launch]") {
-    LaunchedNodes nodes(2);
-    nodes.job.script = "step_ms=20";
-    nodes.job.settings.push_back("train.duration=60 steps");
-    const int first = nodes.start(0);
-    const int second = nodes.start(1);
-    nodes.wait_for_step(8);
-    nodes.signal(second, SIGSTOP);
-    until([&] { return fs::exists(nodes.job.run_dir() / "incidents/incident-0.json"); });
-    nodes.signal(second, SIGCONT);
-    CHECK(nodes.wait(first) == 0);
-    CHECK(nodes.wait(second) == 0);
-    INFO(nodes.consoles());
-    nodes.job.check_history(60);
-  }
-
-  TEST_CASE("nodes: a leader agent that is stopped is succeeded, and fenced when it goes on", "[launch]") {
-    LaunchedNodes nodes(2);
-    nodes.job.script = "step_ms=20";
-    nodes.job.settings.push_back("train.duration=60 steps");
-    const int first = nodes.start(0);
-    const int second = nodes.start(1);
-    nodes.wait_for_step(8);
-    nodes.signal(first, SIGSTOP);
-    until([&] { return nodes.console(second).find("node 1 leads") != std::string::npos; });
-    nodes.signal(first, SIGCONT);
-    CHECK(nodes.wait(first) == 69);
-    const int again = nodes.start(0);
-    CHECK(nodes.wait(second) == 0);
-    CHECK(nodes.wait(again) == 0);
-    INFO(nodes.consoles());
-    nodes.job.check_history(60);
-  }
-
-  TEST_CASE("nodes: a stopped worker is named and replaced", "[launch]") {
-    LaunchedNodes nodes(2);
-    nodes.job.script = "step_ms=100 2:78:0:stop";  // late enough for the run's pace to be known
-    nodes.job.settings.push_back("train.duration=80 steps");
-    nodes.job.settings.push_back("resilience.hang_min_s=2");
-    const int first = nodes.start(0);
-    const int second = nodes.start(1);
-    CHECK(nodes.wait(first) == 0);
-    CHECK(nodes.wait(second) == 0);
-    INFO(nodes.consoles());
-    nodes.job.check_history(60);
-    CHECK(nodes.console(second).find("fault: nothing is sent") != std::string::npos);
-    CHECK(nodes.job.events("restart").size() == (ms > 4'000 ? 1 : 0));
-=======
-    nodes.job.check_history(80);
-    CHECK(nodes.job.incident(0)["first_cause"] == Json({2}));
-    CHECK(nodes.job.incident(0)["kind"] == "stopped");
-  }
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(second) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(60);
+  CHECK(nodes.console(second).find("fault: nothing is sent") != std::string::npos);
+  CHECK(nodes.job.events("restart").size() == (ms > 4'000 ? 1 : 0));
+}
