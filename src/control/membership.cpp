@@ -90,6 +90,8 @@ bool Membership::relink(Admission& admission, Instant now, LinkId link, const Jo
       nodes_.erase(admission.replaced);
       nodes_[link] = node;
       heard(now, link, admission.events);
+      // What was on its way over the old connection may be lost.
+      if (admission.events.empty()) admission.events.push_back(MemberBack{node});
       return true;
     }
   for (Member& spare : spares_)

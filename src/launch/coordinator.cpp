@@ -238,6 +238,7 @@ void Coordinator::carry_out(Instant now, const StartWorkers& command) {
   evidence_.forget();
   store_.clear();
   stop_after_start_ = false;
+  start_orders_.clear();
   // Another number of nodes has other times.
   if (options_.deadlines && command.nodes.size() != slots_.size()) progress_.emplace(*options_.deadlines);
   arrange_nodes(command.nodes);
@@ -294,6 +295,7 @@ void Coordinator::order_start(const std::string& checkpoint) {
   for (const int node : slots_) {
     order.node = node;
     orders_.emplace_back(node, order);
+    start_orders_[node] = order;
     order.first_rank += options_.procs_per_node;
   }
 }

@@ -37,9 +37,20 @@ void Coordinator::node_silent(Instant now, int node, bool link_acks) {
                    name_of(node)));
 }
 
+// What was ordered meanwhile may not have arrived. Hands that are told a second time do nothing new.
 void Coordinator::node_back(Instant, int node) {
   silent_.back(node);
   note(Severity::kInfo, fmt::format("{} is heard again", name_of(node)));
+  const std::vector<int> ranks = ranks_of(node);
+  if (std::none_of(ranks.begin(), ranks.end(), [this](int rank) { return supervisor_.alive(rank); })) {
+    orders_.emplace_back(node, done() ? NodeOrder(finish_) : NodeOrder(ClearOrder{}));
+    return;
+  }
+  const auto start = start_orders_.find(node);
+  if (start == start_orders_.end()) return;  // its checkpoint is searched for
+  orders_.emplace_back(node, start->second);
+  if (supervisor_.stopping() || supervisor_.growing()) orders_.emplace_back(node, StopOrder{});
+  if (supervisor_.killing()) orders_.emplace_back(node, KillOrder{.stacks = supervisor_.hung()});
 }
 
 void Coordinator::node_lost(Instant now, int node, const std::string& reason) {

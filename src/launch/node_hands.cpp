@@ -38,6 +38,8 @@ void NodeHands::carry_out(Instant now, const NodeOrder& order) {
 }
 
 void NodeHands::carry_out(Instant now, const StartOrder& order) {
+  if (order.incarnation == incarnation_) return;  // said twice
+  left_.clear();
   killing_ = clearing_ = false;
   garbled_.clear();
   incarnation_ = order.incarnation;
@@ -163,6 +165,11 @@ std::vector<NodeReport> NodeHands::take_reports() {
   return std::exchange(reports_, {});
 }
 
+void NodeHands::report_again() {
+  reports_.insert(reports_.end(), left_.begin(), left_.end());
+  if (workers_.empty() && !clearing_) reports_.push_back(NodeReady{});
+}
+
 void NodeHands::put_back(std::vector<NodeReport> reports) {
   reports.insert(
       reports.end(), std::make_move_iterator(reports_.begin()), std::make_move_iterator(reports_.end()));
@@ -229,6 +236,7 @@ void NodeHands::reap() {
   if (workers_.empty()) kill_adopted_orphans({});
   // Seen together, a lost peer is the consequence.
   std::stable_partition(left.begin(), left.end(), [](const NodeReport& r) { return !lost_peer(r); });
+  left_.insert(left_.end(), left.begin(), left.end());
   reports_.insert(reports_.end(), left.begin(), left.end());
 }
 

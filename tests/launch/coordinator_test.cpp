@@ -286,3 +286,39 @@ TEST_CASE(
   CHECK(again[0].incarnation == 2);
   CHECK(again[0].world_size == 2);
 }
+
+TEST_CASE("coordinator: a node that is heard again is told again what it may have missed", "[launch]") {
+  Leader leader;
+  const auto started = leader.start();
+  const auto told_again = [&] {
+    leader.coordinator->take_orders();
+    leader.coordinator->node_silent(kNow, 1, false);
+    leader.coordinator->node_back(kNow, 1);
+    return leader.coordinator->take_orders();
+  };
+  SECTION("to start") {
+    const auto orders = told_again();
+    REQUIRE(orders.size() == 1);
+    CHECK(std::get<StartOrder>(orders[0].order) == started[1]);
+  }
+  SECTION("to stop") {
+    leader.coordinator->receive(kNow, 0, StopAsked{"SIGTERM"});
+    const auto orders = told_again();
+    REQUIRE(orders.size() == 2);
+    CHECK(std::holds_alternative<StopOrder>(orders[1].order));
+  }
+  SECTION("to kill") {
+    leader.killed(0, 0);
+    const auto orders = told_again();
+    REQUIRE(orders.size() == 2);
+    CHECK(std::holds_alternative<KillOrder>(orders[1].order));
+  }
+  SECTION("to be ready") {
+    for (const int rank : {0, 1, 2}) leader.killed(0, rank);
+    leader.coordinator->node_lost(kNow, 1, "its connection was closed");
+    leader.coordinator->node_joined(kNow, 1, "beta");
+    const auto orders = told_again();
+    REQUIRE(orders.size() == 1);
+    CHECK(std::holds_alternative<ClearOrder>(orders[0].order));
+  }
+}

@@ -157,9 +157,10 @@ class Coordinator {
   std::optional<ProgressWatch> progress_;
   TimeLimit time_limit_;
   FailureEvidence evidence_;
-  FailureVerdict verdict_;    // of the failure that is decided on
-  std::string yaml_;          // resolved, of the incarnation
-  std::map<int, int> stops_;  // stop signals by node
+  FailureVerdict verdict_;                  // of the failure that is decided on
+  std::map<int, StartOrder> start_orders_;  // of the incarnation, by node
+  std::string yaml_;                        // resolved, of the incarnation
+  std::map<int, int> stops_;                // stop signals by node
   std::int64_t best_step_ = 0;
 
   BackgroundSearch search_;

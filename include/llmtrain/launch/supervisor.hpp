@@ -131,6 +131,7 @@ class Supervisor {
   bool alive(int rank) const { return alive_.contains(rank); }
   bool running() const { return state_ == State::kRunning; }
   bool hung() const { return hung_; }  // of this incarnation: nobody has crashed
+  bool killing() const { return state_ == State::kKilling; }
   bool gathering() const { return state_ == State::kGathering; }
   bool growing() const { return growing_ && !failed_; }  // what ends now ends by plan
   // Failures in a row with the same last finished step, a coming one included.
