@@ -1,5 +1,8 @@
 #include "llmtrain/control/control_group.hpp"
 
+#include <deque>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "llmtrain/control/endpoint.hpp"
@@ -14,6 +17,7 @@ namespace {
 
 constexpr Milliseconds kComplainEvery{5'000};
 constexpr Milliseconds kWhileResolving{20};
+constexpr std::size_t kMostHeldBack = 4096;
 
 std::string hex(const std::string& bytes) {
   std::string text;
@@ -57,10 +61,15 @@ class SocketGroup final : public ControlGroup {
     core_.give_up(node);
     carry_out();
   }
+  void exclude(int node, const std::string& reason) override {
+    core_.exclude(node, reason);
+    carry_out();
+  }
   void yield_lead() override {
     core_.yield_lead();
     carry_out();
   }
+  void mute(Instant until) override { muted_until_ = until; }
   void release() override;
 
  private:
@@ -78,8 +87,16 @@ class SocketGroup final : public ControlGroup {
   void carry_out(const DialCommand& dial) {
     links_->dial(dial.to, !dial.published && options_.max_nodes > 1);
   }
-  void carry_out(const SendCommand& send) { links_->send(send.link, encode(send.message)); }
-  void carry_out(const HangUpCommand& hang_up) { links_->hang_up(steady_now(), hang_up.link); }
+  void carry_out(const SendCommand& send) {
+    if (muted_until_) return hold_back(send);
+    links_->send(send.link, encode(send.message));
+  }
+  void carry_out(const HangUpCommand& hang_up) {
+    std::erase_if(held_back_, [&](const SendCommand& send) { return send.link == hang_up.link; });
+    links_->hang_up(steady_now(), hang_up.link);
+  }
+  void hold_back(const SendCommand& send);
+  void speak_again();
   void carry_out(const ClaimCommand& claim);
   void carry_out(const RenewCommand& renew) { check(store_.renew(renew.record)); }
   void carry_out(const PublishCommand& publish) { check(store_.publish(claim_, publish.roster)); }
@@ -94,6 +111,8 @@ class SocketGroup final : public ControlGroup {
   GroupEvents pending_;
   Instant now_{0};
   std::optional<Instant> looked_at_, polled_at_, complained_at_;
+  std::optional<Instant> muted_until_;
+  std::deque<SendCommand> held_back_;  // while muted; at most kMostHeldBack
 };
 
 std::optional<Instant> SocketGroup::deadline() const {
@@ -107,6 +126,7 @@ std::optional<Instant> SocketGroup::deadline() const {
 GroupEvents SocketGroup::poll(Instant now) {
   now_ = now;
   polled_at_ = now;
+  if (muted_until_ && now >= *muted_until_) speak_again();
   if (!core_.over()) {
     if (!looked_at_ || now - *looked_at_ >= options_.heartbeat / 4) look(now);
     carry_out();
@@ -120,6 +140,17 @@ GroupEvents SocketGroup::poll(Instant now) {
     links_->poll(now);  // what is on its way out still goes
   }
   return std::exchange(pending_, {});
+}
+
+void SocketGroup::hold_back(const SendCommand& send) {
+  if (std::holds_alternative<HeartbeatMessage>(send.message.body)) return;
+  held_back_.push_back(send);
+  if (held_back_.size() >= kMostHeldBack) speak_again();
+}
+
+void SocketGroup::speak_again() {
+  muted_until_.reset();
+  for (const SendCommand& send : std::exchange(held_back_, {})) carry_out(send);
 }
 
 void SocketGroup::look(Instant now) {
@@ -173,6 +204,7 @@ void SocketGroup::check(const Status& status) {
 }
 
 void SocketGroup::release() {
+  speak_again();
   core_.release();
   carry_out();
   const Instant until = steady_now() + Links::kFlushLimit;

@@ -34,7 +34,7 @@ void GroupCore::welcomed(Instant now, std::int64_t epoch, const WelcomeMessage& 
     return;
   }
   const bool again = epoch == epoch_ && welcome.node == node_ && state_ == State::kFollowing;
-  const bool was_silent = std::exchange(leader_silent_, false);
+  leader_silent_ = false;
   state_ = State::kFollowing;
   epoch_ = epoch;
   node_ = welcome.node;
@@ -43,8 +43,8 @@ void GroupCore::welcomed(Instant now, std::int64_t epoch, const WelcomeMessage& 
   refused_since_.reset();
   if (!again)
     emit(FollowsLeader{epoch, node_, welcome.leader_host});
-  else if (was_silent)
-    emit(LeaderBack{});
+  else
+    emit(LeaderBack{});  // over another connection: what was on its way over the old one may be lost
 }
 
 void GroupCore::refused(Instant now, const RefuseMessage& refusal) {

@@ -165,6 +165,13 @@ void GroupCore::give_up(int node) {
   hang_up(link);
 }
 
+void GroupCore::exclude(int node, const std::string& reason) {
+  if (!leads() || node == node_) return;
+  LinkId link = membership_->exclude(node, reason);
+  if (link != 0) post(link, RefuseMessage{RefusalKind::kFinal, ErrorCode::kPreflight, reason});
+  hang_up(link);
+}
+
 void GroupCore::yield_lead() {
   if (!leads()) return;
   renew(LeaseState::kYielded);

@@ -9,6 +9,7 @@ namespace llmtrain {
 namespace {
 
 constexpr std::size_t kMostSpares = 256;
+constexpr std::size_t kMostExcluded = 4096;
 
 RefuseMessage final_refusal(ErrorCode code, std::string text) {
   return {RefusalKind::kFinal, code, std::move(text)};
@@ -74,6 +75,7 @@ std::optional<RefuseMessage> Membership::compare(const NodeIdentity& id) const {
 Admission Membership::admit(Instant now, LinkId link, const JoinMessage& join) {
   Admission admission;
   admission.refusal = compare(join.identity);
+  if (!admission.refusal) admission.refusal = refuse_excluded(join);
   if (admission.refusal || relink(admission, now, link, join)) return admission;
   admission.refusal = claim_number(admission, join);
   if (admission.refusal) return admission;
@@ -96,6 +98,8 @@ bool Membership::relink(Admission& admission, Instant now, LinkId link, const Jo
       nodes_.erase(admission.replaced);
       nodes_[link] = node;
       heard(now, link, admission.events);
+      // What was on its way over the old connection may be lost.
+      if (admission.events.empty()) admission.events.push_back(MemberBack{node});
       return true;
     }
   for (Member& spare : spares_)
@@ -226,6 +230,34 @@ LinkId Membership::remove(int node) {
   expected_.erase(node);
   lost_.erase(node);
   return link;
+}
+
+LinkId Membership::exclude(int node, const std::string& reason) {
+  Excluded entry{{}, {}, reason};
+  if (const auto member = members_.find(node); member != members_.end()) {
+    entry.instance = member->second.instance;
+    entry.host = member->second.identity.host;
+  } else if (const auto lost = lost_.find(node); lost != lost_.end()) {
+    entry.host = lost->second;
+  }
+  if (excluded_.size() < kMostExcluded) excluded_.push_back(std::move(entry));
+  return remove(node);
+}
+
+// Several agents of one host are nodes of their own only where somebody tries the program out.
+bool Membership::has_member_on(const std::string& host) const {
+  return options_.self.host == host || std::any_of(members_.begin(), members_.end(), [&](const auto& member) {
+           return member.second.identity.host == host;
+         });
+}
+
+std::optional<RefuseMessage> Membership::refuse_excluded(const JoinMessage& join) const {
+  for (const Excluded& entry : excluded_) {
+    const bool same_host = entry.host == join.identity.host && !has_member_on(entry.host);
+    if (same_host || (!entry.instance.empty() && entry.instance == join.instance))
+      return final_refusal(ErrorCode::kPreflight, entry.reason);
+  }
+  return std::nullopt;
 }
 
 std::optional<LinkId> Membership::promote(Instant now, int node, GroupEvents& events) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "llmtrain/core/division.hpp"
+#include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/spec/tree.hpp"
 
 namespace llmtrain {
@@ -34,13 +35,13 @@ class Resolver {
     if (!m.max_position) m.max_position = spec_.data.seq_length;
   }
 
-  // World = nodes (the fewest of a range; more are spares) x procs_per_node = pp x dp x sp x tp.
+  // World = nodes of the mesh x procs_per_node = pp x dp x sp x tp.
   void layout(std::optional<int> procs_from_command) {
     ParallelismSpec& p = spec_.parallelism;
     std::optional<int>& procs = spec_.launch.procs_per_node;
     if (procs_from_command) procs = procs_from_command;
     const std::int64_t inner = std::int64_t{p.pp} * p.sp * p.tp;
-    const std::int64_t nodes = spec_.launch.nodes.min;
+    const std::int64_t nodes = mesh_nodes(spec_);
     if (procs) {
       const std::int64_t world = nodes * *procs;
       const std::string world_text =

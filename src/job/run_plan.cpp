@@ -22,6 +22,10 @@ std::int64_t steps_of(const Quantity& quantity,
   return static_cast<std::int64_t>(std::ceil(result));
 }
 
+int mesh_nodes(const JobSpec& spec) {
+  return spec.resilience.elastic ? spec.launch.nodes.max : spec.launch.nodes.min;
+}
+
 RunPlan plan_run(const JobSpec& spec) {
   LLMTRAIN_CHECK(spec.parallelism.dp && spec.launch.procs_per_node &&
                      spec.batch.gradient_accumulation_steps && spec.batch.global_batch_size,
@@ -32,7 +36,7 @@ RunPlan plan_run(const JobSpec& spec) {
                .sp = spec.parallelism.sp,
                .tp = spec.parallelism.tp};
   plan.world_size = plan.mesh.world_size();
-  plan.nodes = spec.launch.nodes.min;  // those beyond wait as spares
+  plan.nodes = mesh_nodes(spec);
   plan.procs_per_node = *spec.launch.procs_per_node;
   plan.micro_batch_size = spec.batch.micro_batch_size;
   plan.accumulation = *spec.batch.gradient_accumulation_steps;

@@ -6,8 +6,10 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "llmtrain/checkpoint/writer.hpp"
+#include "llmtrain/control/epoch_fence.hpp"
 #include "llmtrain/launch/log_tail.hpp"
 #include "llmtrain/launch/run_files.hpp"
 
@@ -33,13 +35,20 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
       run_(run),
       files_(files),
       sink_(sink),
-      supervisor_(options_.supervisor),
+      supervisor_(supervisor_options()),
       incidents_(files, run),
       slots_(static_cast<std::size_t>(num_nodes())),
       time_limit_(options_.time_limit) {
   if (options_.deadlines) progress_.emplace(*options_.deadlines);
   std::iota(slots_.begin(), slots_.end(), 0);
   hosts_[options_.node] = options_.host;
+}
+
+// What failed is judged here before it is decided what follows.
+SupervisorOptions Coordinator::supervisor_options() {
+  SupervisorOptions options = options_.supervisor;
+  options.judge = [this](const FailureSigns& signs) { return judge_failure(signs); };
+  return options;
 }
 
 void Coordinator::start(Instant now) {
@@ -109,6 +118,7 @@ void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
   note_times(event.body);
   sink_.on(event);
   if (step != nullptr) incidents_.step_finished(now);
+  if (std::holds_alternative<CheckpointSaved>(event.body)) carry_out(now, supervisor_.grow(now));
 }
 
 void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) {
@@ -119,7 +129,8 @@ void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) 
   incidents_.note_rank(report.note);
   evidence_.saw(report.note);
   if (progress_) progress_->forget(note.rank);
-  if (is_failure(classify(end))) {
+  const bool planned = note.by_agent && supervisor_.growing();
+  if (is_failure(classify(end)) && !planned) {
     incidents_.begin(now, unix_time(), report.incarnation, "process exit");
     incidents_.note_end(now, note);
     evidence_.ended(node, note);
@@ -230,8 +241,21 @@ void Coordinator::carry_out(Instant now, const StartWorkers& command) {
   evidence_.forget();
   store_.clear();
   stop_after_start_ = false;
+  start_orders_.clear();
+  // Another number of nodes has other times.
+  if (options_.deadlines && command.nodes.size() != slots_.size()) progress_.emplace(*options_.deadlines);
+  arrange_nodes(command.nodes);
+  yaml_ = options_.resolved_yaml;
+  if (std::ssize(slots_) < num_nodes()) {
+    auto yaml = options_.resolve_for(static_cast<int>(slots_.size()));
+    if (!yaml)
+      return start_failed(now, exit_code_for(yaml.error().code), to_string(yaml.error()), all_ranks());
+    yaml_ = std::move(yaml).value();
+    note(Severity::kWarning,
+         fmt::format("goes on with {} of {} nodes: {}", slots_.size(), num_nodes(), fmt::join(slots_, ", ")));
+  }
   if (options_.in_background) return search(command);
-  start_from(now, prepare(command));
+  start_from(now, prepare(command, yaml_));
 }
 
 void Coordinator::search(const StartWorkers& command) {
@@ -241,7 +265,7 @@ void Coordinator::search(const StartWorkers& command) {
     return;
   }
   search_is_old_ = false;
-  search_.start([this, command] { return prepare(command); });
+  search_.start([this, command, yaml = yaml_] { return prepare(command, yaml); });
 }
 
 void Coordinator::search_finished(Instant now) {
@@ -262,19 +286,19 @@ void Coordinator::start_from(Instant now, const Result<ResumePoint>& from) {
 }
 
 void Coordinator::order_start(const std::string& checkpoint) {
-  arrange_nodes();
   StartOrder order;
   order.incarnation = supervisor_.incarnation();
   order.epoch = options_.epoch;
-  order.nodes = num_nodes();
+  order.nodes = static_cast<int>(slots_.size());
   order.num_workers = options_.procs_per_node;
-  order.world_size = options_.supervisor.num_workers;
-  order.spec_yaml = options_.resolved_yaml;
+  order.world_size = static_cast<int>(all_ranks().size());
+  order.spec_yaml = yaml_;
   order.checkpoint = checkpoint;
   order.first_rank = 0;
   for (const int node : slots_) {
     order.node = node;
     orders_.emplace_back(node, order);
+    start_orders_[node] = order;
     order.first_rank += options_.procs_per_node;
   }
 }
@@ -282,15 +306,23 @@ void Coordinator::order_start(const std::string& checkpoint) {
 // Nothing was started yet: what is to be killed counts as gone at once.
 void Coordinator::start_cancelled(Instant now) {
   search_wanted_.reset();
-  for (const int rank : all_ranks())
-    if (supervisor_.alive(rank))
-      carry_out(now, supervisor_.worker_ended(now, {.rank = rank, .signaled = true, .code = 9}));
+  count_as_gone(now, all_ranks());
 }
 
-Result<ResumePoint> Coordinator::prepare(const StartWorkers& command) {
+// The last of them may start the next incarnation, whose ranks bear the same numbers.
+void Coordinator::count_as_gone(Instant now, std::vector<int> ranks) {
+  std::erase_if(ranks, [this](int rank) { return !supervisor_.alive(rank); });
+  for (const int rank : ranks)
+    carry_out(now, supervisor_.worker_ended(now, {.rank = rank, .signaled = true, .code = 9}));
+}
+
+// The number of the incarnation is taken by its spec before anything else, and only then it is asked who
+// leads: either this leader sees that it is fenced, or its successor sees the number and takes a larger one.
+Result<ResumePoint> Coordinator::prepare(const StartWorkers& command, const std::string& yaml) {
   LLMTRAIN_ASSIGN(from, options_.find_checkpoint(command.rollback));
+  LLMTRAIN_TRY(write_resolved_spec(files_, run_, command.incarnation, yaml, options_.resolved_yaml));
+  if (options_.epoch > 0) LLMTRAIN_TRY(check_not_fenced(files_, run_.control().string(), options_.epoch));
   LLMTRAIN_TRY(remove_leftovers(files_, run_.checkpoints().string(), command.incarnation));
-  LLMTRAIN_TRY(write_resolved_spec(files_, run_, command.incarnation, options_.resolved_yaml));
   return from;
 }
 
@@ -300,10 +332,13 @@ void Coordinator::start_failed(Instant now,
                                const std::vector<int>& gone) {
   note(Severity::kError, message);
   carry_out(now, supervisor_.abort(now, code, message));
-  // Those that were never started count as gone.
-  for (const int rank : gone)
-    if (supervisor_.alive(rank))
-      carry_out(now, supervisor_.worker_ended(now, {.rank = rank, .signaled = true, .code = 9}));
+  count_as_gone(now, gone);  // those that were never started
+}
+
+void Coordinator::carry_out(Instant, const PlannedRestart& command) {
+  emit(Restarted{supervisor_.num_restarts(),
+                 options_.supervisor.max_restarts,
+                 fmt::format("planned, and not counted: {}", command.reason)});
 }
 
 void Coordinator::carry_out(Instant, const RequestStop&) {
@@ -318,23 +353,28 @@ void Coordinator::carry_out(Instant now, const KillWorkers&) {
   order_all(KillOrder{.stacks = supervisor_.hung()});
 }
 
+JudgedFailure Coordinator::judge_failure(const FailureSigns&) {
+  verdict_ = judge(evidence_.make(hosts_, supervisor_.crashes_at_step()));
+  return {verdict_.kind, verdict_.node};
+}
+
 void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
   search_wanted_.reset();
   incidents_.begin(now, unix_time(), supervisor_.incarnation(), "agent");
-  const std::string action =
-      command.restarts
-          ? fmt::format("restart {} of {}", command.num_restarts, options_.supervisor.max_restarts)
-          : "end the job";
-  crashes_at_step_ = best_step_ == step_at_failure_ ? crashes_at_step_ + 1 : 1;
-  step_at_failure_ = best_step_;
-  const FailureVerdict verdict = judge(evidence_.make(hosts_, crashes_at_step_));
-  const Incident incident = incidents_.close(now, command.first_rank, action, verdict);
-  if (!verdict.paragraph.empty()) note(Severity::kError, verdict.paragraph);
+  std::string action = "end the job";
+  if (command.restarts) {
+    action = fmt::format("restart {} of {}", command.num_restarts, options_.supervisor.max_restarts);
+    if (command.rollback > 0) action += ", from one checkpoint further back";
+    if (command.excluded) action += fmt::format(", without {}", name_of(*command.excluded));
+  }
+  const Incident incident = incidents_.close(now, command.first_rank, action, verdict_);
+  if (!verdict_.paragraph.empty()) note(Severity::kError, verdict_.paragraph);
   if (!incident.first_cause.empty()) show_stderr(incident.first_cause.front());
   if (command.restarts)
     emit(Restarted{command.num_restarts, options_.supervisor.max_restarts, incident.summary});
   else
     note(Severity::kError, incident.summary);
+  if (command.excluded) exclude_node(*command.excluded);
 }
 
 void Coordinator::show_stderr(int rank) {
@@ -363,14 +403,15 @@ void Coordinator::note(Severity severity, const std::string& text, int rank) {
 }
 
 std::vector<int> Coordinator::ranks_of(int node) const {
-  std::vector<int> ranks(static_cast<std::size_t>(options_.procs_per_node));
   const auto slot = std::find(slots_.begin(), slots_.end(), node) - slots_.begin();
+  if (slot == std::ssize(slots_)) return {};
+  std::vector<int> ranks(static_cast<std::size_t>(options_.procs_per_node));
   std::iota(ranks.begin(), ranks.end(), static_cast<int>(slot) * options_.procs_per_node);
   return ranks;
 }
 
 std::vector<int> Coordinator::all_ranks() const {
-  std::vector<int> ranks(static_cast<std::size_t>(options_.supervisor.num_workers));
+  std::vector<int> ranks(slots_.size() * static_cast<std::size_t>(options_.procs_per_node));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }

@@ -37,9 +37,20 @@ void Coordinator::node_silent(Instant now, int node, bool link_acks) {
                    name_of(node)));
 }
 
+// What was ordered meanwhile may not have arrived. Hands that are told a second time do nothing new.
 void Coordinator::node_back(Instant, int node) {
   silent_.back(node);
   note(Severity::kInfo, fmt::format("{} is heard again", name_of(node)));
+  const std::vector<int> ranks = ranks_of(node);
+  if (std::none_of(ranks.begin(), ranks.end(), [this](int rank) { return supervisor_.alive(rank); })) {
+    orders_.emplace_back(node, done() ? NodeOrder(finish_) : NodeOrder(ClearOrder{}));
+    return;
+  }
+  const auto start = start_orders_.find(node);
+  if (start == start_orders_.end()) return;  // its checkpoint is searched for
+  orders_.emplace_back(node, start->second);
+  if (supervisor_.stopping() || supervisor_.growing()) orders_.emplace_back(node, StopOrder{});
+  if (supervisor_.killing()) orders_.emplace_back(node, KillOrder{.stacks = supervisor_.hung()});
 }
 
 void Coordinator::node_lost(Instant now, int node, const std::string& reason) {
@@ -66,6 +77,20 @@ void Coordinator::lose_node(Instant now, const LostNode& lost) {
   hosts_.erase(node);
 }
 
+// It is to blame, and is not let in again. The leader's own node leads on, without workers.
+void Coordinator::exclude_node(int node) {
+  const std::string text =
+      fmt::format("{} is left out until the end of the job (resilience.on_failure): {}",
+                  name_of(node),
+                  verdict_.paragraph.empty() ? "workers failed on it" : verdict_.paragraph);
+  note(Severity::kError, text);
+  silent_.back(node);
+  hosts_.erase(node);
+  if (node == options_.node) return;
+  changes_.push_back({MembershipChange::Kind::kExclude, node, text});
+  changes_.push_back({MembershipChange::Kind::kPromoteSpare, node});
+}
+
 void Coordinator::spare_joined(Instant, const std::string& host) {
   note(Severity::kInfo, fmt::format("{} waits as a spare", host));
   for (int node = 0; node < num_nodes(); ++node)
@@ -73,7 +98,8 @@ void Coordinator::spare_joined(Instant, const std::string& host) {
 }
 
 // Ranks go through the nodes in the order of the fabric; without one, by node number.
-void Coordinator::arrange_nodes() {
+void Coordinator::arrange_nodes(const std::vector<int>& nodes) {
+  slots_ = nodes;
   const auto& order = options_.topology_order;
   const auto place = [&](int node) {
     const auto host = hosts_.find(node);

@@ -21,6 +21,7 @@ ExitCode GroupAgent::run() {
     for (const GroupEvent& event : group_.poll(now)) dispatch(now, event);
     begin_to_lead(now);
     hands_.poll(now);
+    if (!options_.silences.empty()) fall_silent(now);
     exchange(now);
     if (coordinator() != nullptr) {
       coordinator()->tick(now);
@@ -110,12 +111,22 @@ bool GroupAgent::pass_orders(Instant now) {
 }
 
 void GroupAgent::change_membership() {
-  for (const MembershipChange& change : coordinator()->take_changes()) {
-    if (change.kind == MembershipChange::Kind::kGiveUp)
-      group_.give_up(change.node);
-    else
-      group_.promote_spare(change.node);
-  }
+  for (const MembershipChange& change : coordinator()->take_changes()) switch (change.kind) {
+      case MembershipChange::Kind::kGiveUp: group_.give_up(change.node); break;
+      case MembershipChange::Kind::kExclude: group_.exclude(change.node, change.reason); break;
+      case MembershipChange::Kind::kPromoteSpare: group_.promote_spare(change.node); break;
+    }
+}
+
+void GroupAgent::fall_silent(Instant now) {
+  std::erase_if(options_.silences, [&](const Silence& fault) {
+    const bool here = fault.node < 0 || fault.node == group_.node();
+    const bool now_due = fault.incarnation < 0 || fault.incarnation == hands_.incarnation();
+    if (hands_.idle() || !here || !now_due || hands_.newest_step() < fault.step) return false;
+    options_.say(fmt::format("fault: nothing is sent to other agents for {} ms", fault.length.count()));
+    group_.mute(now + fault.length);
+    return true;
+  });
 }
 
 void GroupAgent::end(ExitCode code, const std::string& reason) {

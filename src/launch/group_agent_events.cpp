@@ -50,6 +50,7 @@ void GroupAgent::handle(Instant, const LeaderSilent& event) {
 
 void GroupAgent::handle(Instant, const LeaderBack&) {
   options_.say("the leader is heard again");
+  hands_.report_again();
 }
 
 // Workers stay as they are: who lost a peer ends by itself, and the next leader starts all anew.

@@ -102,6 +102,14 @@ Result<Leadership> lead(const LaunchRequest& request,
   return leadership;
 }
 
+std::vector<Silence> silences(const JobSpec& spec) {
+  std::vector<Silence> result;
+  for (const FaultSpec& fault : spec.faults)
+    if (fault.kind == FaultKind::kDropHeartbeats)
+      result.push_back({fault.rank, fault.incarnation, fault.step, Milliseconds{fault.ms}});
+  return result;
+}
+
 }  // namespace
 
 Result<LaunchOutcome> launch_on_nodes(const LaunchRequest& request,
@@ -116,6 +124,7 @@ Result<LaunchOutcome> launch_on_nodes(const LaunchRequest& request,
   GroupAgentOptions options;
   options.hands = hands_options(request, run);
   options.say = request.say;
+  options.silences = silences(request.job.spec);
   options.find_checkpoint = [&] { return find_resume_point(files, run.checkpoints().string(), 0); };
   options.lead = [&](const GroupAgentOptions::Epoch& epoch, const ResumePoint& point) {
     return lead(request, run, files, make_sink, epoch, point);

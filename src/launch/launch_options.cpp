@@ -10,8 +10,10 @@
 #include <fmt/format.h>
 
 #include "llmtrain/checkpoint/reader.hpp"
+#include "llmtrain/job/fit_nodes.hpp"
 #include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/launch/run_files.hpp"
+#include "llmtrain/spec/write.hpp"
 
 namespace llmtrain {
 namespace {
@@ -53,6 +55,15 @@ std::optional<Instant> end_of_allocation(const LaunchRequest& request) {
   return steady_now() + seconds(*end - now.count());
 }
 
+// Numbers of nodes, below all of them, on which an elastic job can go on.
+std::vector<int> fewer_nodes(const LaunchRequest& request, int all) {
+  std::vector<int> sizes;
+  if (!request.job.spec.resilience.elastic) return sizes;
+  for (int nodes = request.placement.min_nodes; nodes < all; ++nodes)
+    if (fit_to_nodes(request.job.spec, nodes)) sizes.push_back(nodes);
+  return sizes;
+}
+
 SupervisorOptions supervisor_options(const LaunchRequest& request,
                                      const RunPlan& plan,
                                      int incarnation,
@@ -63,10 +74,15 @@ SupervisorOptions supervisor_options(const LaunchRequest& request,
   options.num_nodes = num_nodes(request, plan);
   options.first_incarnation = incarnation;
   options.committed_step = point.path.empty() ? -1 : point.step;
+  options.fewer_nodes = fewer_nodes(request, options.num_nodes);
   options.max_restarts = resilience.max_restarts;
+  options.restart_window = seconds(resilience.restart_window_s);
+  options.on_failure = resilience.on_failure;
   options.no_progress_limit = resilience.no_progress_limit;
   options.stop_grace = seconds(resilience.stop_grace_s);
   options.join_timeout = join_timeout(request);
+  options.shrink_grace = std::min(options.shrink_grace, options.join_timeout);
+  options.spare_grace = std::min(options.spare_grace, options.join_timeout);
   return options;
 }
 
@@ -125,6 +141,10 @@ CoordinatorOptions coordinator_options(const LaunchRequest& request,
   options.supervisor = supervisor_options(request, plan, incarnation, point);
   options.procs_per_node = plan.world_size / num_nodes(request, plan);
   options.resolved_yaml = request.job.resolved_yaml;
+  options.resolve_for = [spec = request.job.spec](int nodes) -> Result<std::string> {
+    LLMTRAIN_ASSIGN(fitted, fit_to_nodes(spec, nodes));
+    return to_yaml(to_tree(fitted));
+  };
   options.deadlines = deadline_options(request.job.spec.resilience);
   options.time_limit = end_of_allocation(request);
   // The first incarnation takes what was verified a moment ago.

@@ -38,6 +38,8 @@ void NodeHands::carry_out(Instant now, const NodeOrder& order) {
 }
 
 void NodeHands::carry_out(Instant now, const StartOrder& order) {
+  if (order.incarnation == incarnation_) return;  // said twice
+  left_.clear();
   killing_ = clearing_ = false;
   garbled_.clear();
   incarnation_ = order.incarnation;
@@ -153,8 +155,19 @@ void NodeHands::poll(Instant now) {
   }
 }
 
+std::int64_t NodeHands::newest_step() const {
+  std::int64_t step = -1;
+  for (const auto& [rank, worker] : workers_) step = std::max(step, worker.black_box().step.load());
+  return step;
+}
+
 std::vector<NodeReport> NodeHands::take_reports() {
   return std::exchange(reports_, {});
+}
+
+void NodeHands::report_again() {
+  reports_.insert(reports_.end(), left_.begin(), left_.end());
+  if (workers_.empty() && !clearing_) reports_.push_back(NodeReady{});
 }
 
 void NodeHands::put_back(std::vector<NodeReport> reports) {
@@ -223,6 +236,7 @@ void NodeHands::reap() {
   if (workers_.empty()) kill_adopted_orphans({});
   // Seen together, a lost peer is the consequence.
   std::stable_partition(left.begin(), left.end(), [](const NodeReport& r) { return !lost_peer(r); });
+  left_.insert(left_.end(), left.begin(), left.end());
   reports_.insert(reports_.end(), left.begin(), left.end());
 }
 

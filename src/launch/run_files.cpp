@@ -98,9 +98,13 @@ Status write_source_spec(FileSystem& files, const RunDir& run, const std::string
   return write_file_durably(files, run.source_spec().string(), yaml);
 }
 
-Status write_resolved_spec(FileSystem& files, const RunDir& run, int incarnation, const std::string& yaml) {
+Status write_resolved_spec(FileSystem& files,
+                           const RunDir& run,
+                           int incarnation,
+                           const std::string& yaml,
+                           const std::string& asked_for) {
   LLMTRAIN_TRY(write_file_durably(files, run.resolved_spec(incarnation).string(), yaml));
-  return write_file_durably(files, run.resolved_spec().string(), yaml);
+  return write_file_durably(files, run.resolved_spec().string(), asked_for);
 }
 
 Status make_log_directory(FileSystem& files, const RunDir& run, int incarnation, int node) {

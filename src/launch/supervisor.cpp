@@ -32,33 +32,67 @@ ExitClass classify(const WorkerEnd& end) {
 
 Supervisor::Supervisor(const SupervisorOptions& options)
     : options_(options),
+      policy_({.on_failure = options.on_failure,
+               .max_restarts = options.max_restarts,
+               .restart_window = options.restart_window,
+               .no_progress_limit = options.no_progress_limit}),
       incarnation_(options.first_incarnation),
       best_step_(std::max<std::int64_t>(options.committed_step, 0)),
-      best_step_at_failure_(best_step_),
       committed_step_(options.committed_step) {
+  LLMTRAIN_CHECK(options.num_workers % options.num_nodes == 0, "every node has as many workers");
   if (options.num_nodes == 1) ready_ = {0};
 }
 
 Commands Supervisor::start(Instant now) {
   LLMTRAIN_CHECK(state_ == State::kIdle, "a supervisor is started once");
+  away_since_ = now;
   return start_workers(now);
+}
+
+// The most nodes of those that are ready on which the job can run; 0 = they are too few.
+int Supervisor::best_size() const {
+  const int ready = static_cast<int>(ready_.size());
+  if (ready >= options_.num_nodes) return options_.num_nodes;
+  int best = 0;
+  for (const int size : options_.fewer_nodes)
+    if (size <= ready) best = size;
+  return best;
+}
+
+std::vector<int> Supervisor::usable_nodes(Instant now) const {
+  const int size = best_size();
+  if (size < options_.num_nodes && now < away_since_ + options_.shrink_grace) return {};
+  return {ready_.begin(), std::next(ready_.begin(), size)};
 }
 
 // As soon as every node is there; at once when they are.
 Commands Supervisor::start_workers(Instant now) {
   LLMTRAIN_CHECK(alive_.empty(), "{} workers of the last incarnation are alive", alive_.size());
-  if (std::ssize(ready_) < options_.num_nodes) {
-    state_ = State::kGathering;
-    deadline_ = now + options_.join_timeout;
+  state_ = State::kGathering;
+  growing_ = false;
+  const bool only_spares_help = replacing_ && options_.fewer_nodes.empty();
+  give_up_at_ = now + (only_spares_help ? options_.spare_grace : options_.join_timeout);
+  return gather(now);
+}
+
+Commands Supervisor::gather(Instant now) {
+  nodes_ = usable_nodes(now);
+  if (nodes_.empty()) {
+    if (now >= give_up_at_) return gathering_timed_out();
+    deadline_ = give_up_at_;
+    const Instant shrink_at = away_since_ + options_.shrink_grace;
+    if (!options_.fewer_nodes.empty() && now < shrink_at) deadline_ = std::min(give_up_at_, shrink_at);
     return {};
   }
   state_ = State::kRunning;
   deadline_.reset();
-  for (int rank = 0; rank < options_.num_workers; ++rank) alive_.insert(rank);
+  replacing_.reset();
+  for (int rank = 0; rank < per_node() * static_cast<int>(nodes_.size()); ++rank) alive_.insert(rank);
   failed_ = hung_ = any_stopped_ = false;
   first_rank_.reset();
   first_node_.reset();
-  return {StartWorkers{incarnation_, failures_at_step_ >= 2 ? 1 : 0}};
+  final_code_.reset();
+  return {StartWorkers{incarnation_, rollback_, nodes_}};
 }
 
 Commands Supervisor::worker_ended(Instant now, const WorkerEnd& end) {
@@ -70,7 +104,10 @@ Commands Supervisor::worker_ended(Instant now, const WorkerEnd& end) {
     if (kind == ExitClass::kCrash || kind == ExitClass::kFinal) note_failure(end);
     if (kind == ExitClass::kLostPeer) failed_ = true;
   }
-  if (kind == ExitClass::kStoppedSaved || kind == ExitClass::kStoppedUnsaved) any_stopped_ = stopping_ = true;
+  if (kind == ExitClass::kStoppedSaved || kind == ExitClass::kStoppedUnsaved) {
+    any_stopped_ = true;
+    if (!growing_) stopping_ = true;
+  }
   if (kind == ExitClass::kStoppedSaved) checkpoint_committed(best_step_);
   if (alive_.empty()) return all_gone(now);
   if (state_ == State::kKilling) return {};
@@ -112,13 +149,33 @@ Commands Supervisor::stop_requested(Instant now) {
 }
 
 Commands Supervisor::node_ready(Instant now, int node) {
+  if (node < 0 || node >= options_.num_nodes) return {};
   ready_.insert(node);
-  return state_ == State::kGathering && std::ssize(ready_) >= options_.num_nodes ? start_workers(now)
-                                                                                 : Commands{};
+  return state_ == State::kGathering ? gather(now) : Commands{};
+}
+
+Commands Supervisor::grow(Instant now) {
+  const bool whole = alive_.size() == nodes_.size() * static_cast<std::size_t>(per_node());
+  if (state_ != State::kRunning || stopping_ || failed_ || growing_ || !whole) return {};
+  if (best_size() <= std::ssize(nodes_)) return {};
+  growing_ = true;
+  deadline_ = now + options_.stop_grace;
+  return {RequestStop{}};
+}
+
+Commands Supervisor::start_again_on_more(Instant now) {
+  const auto before = nodes_.size();
+  ++incarnation_;
+  rollback_ = 0;
+  Commands commands{PlannedRestart{
+      fmt::format("from {} node{} to {}", before, before == 1 ? "" : "s", std::max(best_size(), 1))}};
+  const Commands start = start_workers(now);
+  commands.insert(commands.end(), start.begin(), start.end());
+  return commands;
 }
 
 Commands Supervisor::node_lost(Instant now, int node, const std::vector<int>& ranks) {
-  ready_.erase(node);
+  if (ready_.erase(node) == 1) away_since_ = now;
   const bool idle =
       state_ == State::kIdle || state_ == State::kGathering || state_ == State::kBackoff || done();
   std::vector<int> died;
@@ -136,6 +193,10 @@ Commands Supervisor::node_lost(Instant now, int node, const std::vector<int>& ra
 }
 
 Commands Supervisor::gathering_timed_out() {
+  if (replacing_)
+    return finish(ExitCode::kPreflight,
+                  fmt::format("node {} was left out (resilience.on_failure), and no spare took its place",
+                              *replacing_));
   std::string missing;
   for (int node = 0; node < options_.num_nodes; ++node)
     if (!ready_.contains(node)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", node);
@@ -154,6 +215,7 @@ Commands Supervisor::worker_stalled(Instant now, int rank) {
 
 Commands Supervisor::abort(Instant now, ExitCode code, const std::string& reason) {
   if (state_ == State::kDone) return {};
+  aborted_ = true;
   if (!final_code_) {
     final_code_ = code;
     final_reason_ = reason;
@@ -165,11 +227,11 @@ Commands Supervisor::tick(Instant now) {
   if (!deadline_ || now < *deadline_) return {};
   switch (state_) {
     case State::kRunning:
-      if (!stopping_) failed_ = hung_ = true;
+      if (!stopping_ && !growing_) failed_ = hung_ = true;
       return kill(now);
     case State::kSettling: hung_ = true; return kill(now);
     case State::kBackoff: return start_workers(now);
-    case State::kGathering: return gathering_timed_out();
+    case State::kGathering: return gather(now);
     case State::kKilling:
       return finish(ExitCode::kHang,
                     fmt::format("{} worker(s) did not die within {} s of SIGKILL: an uninterruptible system "
@@ -200,48 +262,57 @@ Commands Supervisor::kill(Instant now) {
 Commands Supervisor::all_gone(Instant now) {
   deadline_.reset();
   if (failed_ || final_code_) return after_failure(now);
+  if (growing_ && !stopping_ && (any_stopped_ || state_ == State::kKilling)) return start_again_on_more(now);
   // A kill without a failure is the end of a stop that took too long, or was hurried.
   if (stopping_ && (any_stopped_ || state_ == State::kKilling)) return finish_stopped();
   return finish(ExitCode::kDone, "done");
 }
 
-Commands Supervisor::after_failure(Instant now) {
-  const bool progress = best_step_ > best_step_at_failure_;
-  best_step_at_failure_ = best_step_;
-  without_progress_ = progress ? 0 : without_progress_ + 1;
-  failures_at_step_ = progress ? 1 : failures_at_step_ + 1;
-  if (!first_rank_) hung_ = true;
+JudgedFailure Supervisor::judge() const {
+  if (options_.judge) return options_.judge({first_rank_, first_node_, hung_});
+  if (first_node_) return {FailureKind::kNodeLost, first_node_};
+  JudgedFailure judged;
+  if (!hung_) judged.kind = FailureKind::kExit;
+  if (first_rank_) judged.node = nodes_.at(static_cast<std::size_t>(*first_rank_ / per_node()));
+  return judged;
+}
 
-  IncarnationFailed failure{first_rank_, first_node_, false, restarts_, Milliseconds{0}};
+bool Supervisor::exclude(int node, Instant now) {
+  if (options_.num_nodes == 1 || node < 0 || node >= options_.num_nodes) return false;
+  ready_.erase(node);
+  away_since_ = now;
+  replacing_ = node;
+  return true;
+}
+
+Commands Supervisor::after_failure(Instant now) {
+  if (!first_rank_) hung_ = true;
+  const JudgedFailure judged = judge();
+  IncarnationFailed failure{first_rank_, first_node_, false, num_restarts(), 0, {}, Milliseconds{0}};
   const auto end = [&](const Commands& last) {
     Commands commands{failure};
     commands.insert(commands.end(), last.begin(), last.end());
     return commands;
   };
-  if (final_code_) return end(finish(*final_code_, final_reason_));
+  if (aborted_ || (stopping_ && final_code_)) return end(finish(*final_code_, final_reason_));
   if (stopping_) return end(finish_stopped());
-  if (without_progress_ > options_.no_progress_limit)
-    return end(
-        finish(hung_ ? ExitCode::kHang : ExitCode::kNoProgress,
-               fmt::format("{} restarts in a row without a new step (resilience.no_progress_limit: {}); "
-                           "last finished step {}",
-                           without_progress_ - 1,
-                           options_.no_progress_limit,
-                           best_step_)));
-  if (restarts_ >= options_.max_restarts)
-    return end(finish(
-        ExitCode::kRestartBudget,
-        fmt::format("the budget of {} restarts is spent (resilience.max_restarts)", options_.max_restarts)));
+  const FailureDecision decision = policy_.decide({judged.kind, hung_, final_code_, now, best_step_});
+  if (decision.action == FailureAction::kStop)
+    return end(finish(decision.code, decision.reason.empty() ? final_reason_ : decision.reason));
   failure.restarts = true;
-  failure.num_restarts = ++restarts_;
+  failure.num_restarts = decision.num_restarts;
+  failure.rollback = rollback_ = decision.rollback;
+  if (decision.action == FailureAction::kRestartExcludingNode && judged.node && exclude(*judged.node, now))
+    failure.excluded = judged.node;
   ++incarnation_;
-  // The first restart costs nothing; a job that falls over again and again is slowed down.
-  if (without_progress_ > 1) {
-    const int doublings = std::min(without_progress_ - 2, 20);
+  // The first restarts cost nothing; a job that falls over again and again is slowed down.
+  if (decision.in_a_row > 2) {
+    const int doublings = std::min(decision.in_a_row - 3, 20);
     failure.delay = std::min(options_.backoff_max, Milliseconds{options_.backoff_first.count() << doublings});
   }
   if (failure.delay.count() == 0) return end(start_workers(now));
   state_ = State::kBackoff;
+  growing_ = false;
   deadline_ = now + failure.delay;
   return {failure};
 }

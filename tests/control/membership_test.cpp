@@ -167,3 +167,22 @@ TEST_CASE("a new leader waits for the members of the epoch before, for a while",
       kNow + Milliseconds{4'000}, [](LinkId) { return true; }, events);
   REQUIRE(count<MemberLost>(events) == 1);
 }
+
+TEST_CASE("an excluded node is refused, with the reason, wherever it asks; its number is free", "[control]") {
+  Membership members = table(3, true);
+  join(members, 1, node_named("n1", 1));
+  join(members, 2, node_named("n2", 2));
+  CHECK(members.exclude(1, "n1 ate a step") == 1);
+  CHECK(members.exclude(0, "nobody has this number") == 0);
+  const auto refused = join(members, 3, node_named("n1", 1)).refusal;  // another process on its host
+  REQUIRE(refused);
+  CHECK(refused->kind == RefusalKind::kFinal);
+  CHECK(refused->code == ErrorCode::kPreflight);
+  CHECK(refused->text == "n1 ate a step");
+  CHECK(join(members, 4, node_named("n4")).node == 1);
+  // Where several agents are on one host, only the process itself is known.
+  join(members, 5, node_named("n2"));
+  members.exclude(1, "n4 as well");
+  CHECK(join(members, 4, node_named("n2")).refusal.has_value());
+  CHECK_FALSE(join(members, 6, node_named("n2")).refusal.has_value());
+}

@@ -1,5 +1,7 @@
 #include "llmtrain/launch/coordinator.hpp"
 
+#include <fstream>
+#include <functional>
 #include <thread>
 
 #include "llmtrain/launch/run_files.hpp"
@@ -22,7 +24,9 @@ struct Silent : EventSink {
 
 class Leader {
  public:
-  explicit Leader(std::vector<std::string> topology_order = {}) : run_(directory_.path()) {
+  explicit Leader(std::vector<std::string> topology_order = {},
+                  const std::function<void(CoordinatorOptions&)>& change = {})
+      : run_(directory_.path()) {
     REQUIRE(make_run_directory(*files_, run_).ok());
     CoordinatorOptions options;
     options.supervisor.num_workers = 4;
@@ -33,6 +37,7 @@ class Leader {
     options.topology_order = std::move(topology_order);
     options.in_background = true;
     options.find_checkpoint = [](int) { return Result<ResumePoint>(ResumePoint{}); };
+    if (change) change(options);
     coordinator.emplace(std::move(options), run_, *files_, sink);
     coordinator->start(kNow);
   }
@@ -70,6 +75,8 @@ class Leader {
     left.note.rank = rank;
     coordinator->receive(kNow, rank / 2, left);
   }
+
+  const RunDir& run() const { return run_; }
 
   Silent sink;
   std::optional<Coordinator> coordinator;
@@ -181,4 +188,137 @@ TEST_CASE("coordinator: the key-value store reaches across nodes, for one incarn
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].rank == 3);
   CHECK(decode_store_reply(answers[0].reply)->value == std::string("\0v", 2));
+}
+
+TEST_CASE("coordinator: an elastic job is cut again for the nodes that are left", "[launch]") {
+  Leader leader({}, [](CoordinatorOptions& options) {
+    options.resolved_yaml = "for two";
+    options.supervisor.fewer_nodes = {1};
+    options.resolve_for = [](int nodes) -> Result<std::string> { return "for " + std::to_string(nodes); };
+  });
+  CHECK(leader.start()[0].spec_yaml == "for two");
+  leader.coordinator->node_lost(kNow, 1, "its connection was closed");
+  leader.killed(0, 0);
+  leader.killed(0, 1);
+  leader.coordinator->take_orders();
+  const Instant later = kNow + SupervisorOptions{}.shrink_grace;
+  leader.coordinator->tick(later);
+  const auto small = leader.started();
+  REQUIRE(small.size() == 1);
+  CHECK(small[0].node == 0);
+  CHECK(small[0].nodes == 1);
+  CHECK(small[0].world_size == 2);
+  CHECK(small[0].spec_yaml == "for 1");
+
+  leader.coordinator->node_joined(later, 1, "beta");
+  leader.coordinator->receive(later, 1, NodeReady{});
+  CHECK(leader.orders<StopOrder>(0).empty());
+  WorkerSaid saved;
+  saved.incarnation = 1;
+  saved.event.body = CheckpointSaved{5, "step-00000005", 1, 1};
+  leader.coordinator->receive(later, 0, saved);
+  CHECK(leader.orders<StopOrder>(0).size() == 1);
+  for (const int rank : {0, 1}) {
+    WorkerLeft left;
+    left.incarnation = 1;
+    left.end = {.rank = rank, .pid = 1, .code = 81, .cause = "stopped"};
+    leader.coordinator->receive(later, 0, left);
+  }
+  const auto whole = leader.started();
+  REQUIRE(whole.size() == 2);
+  CHECK(whole[1].world_size == 4);
+  CHECK(whole[1].spec_yaml == "for two");
+}
+
+TEST_CASE("coordinator: a node that is to blame is excluded before a spare is asked for", "[launch]") {
+  Leader leader({}, [](CoordinatorOptions& options) {
+    options.supervisor.on_failure.crash = FailureAction::kRestartExcludingNode;
+  });
+  leader.start();
+  WorkerLeft left;
+  left.end = {.rank = 2, .pid = 1, .signaled = true, .code = 11, .cause = "signal 11 (SIGSEGV)"};
+  left.note.rank = 2;
+  left.note.node = 1;
+  leader.coordinator->receive(kNow, 1, left);
+  for (const int rank : {0, 1, 3}) leader.killed(0, rank);
+  const auto changes = leader.coordinator->take_changes();
+  REQUIRE(changes.size() == 2);
+  CHECK(changes[0].kind == MembershipChange::Kind::kExclude);
+  CHECK(changes[0].node == 1);
+  CHECK(changes[0].reason.find("node 1 (beta) is left out") != std::string::npos);
+  CHECK(changes[1].kind == MembershipChange::Kind::kPromoteSpare);
+}
+
+TEST_CASE("coordinator: a leader that another one has followed starts nothing, but its number is taken",
+          "[launch]") {
+  Leader leader;
+  std::ofstream(leader.run().control() / "epoch-8") << "x";
+  leader.coordinator->receive(kNow, 0, NodeReady{});
+  leader.coordinator->node_joined(kNow, 1, "beta");
+  leader.coordinator->receive(kNow, 1, NodeReady{});
+  while (!leader.coordinator->done()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    leader.coordinator->tick(kNow);
+  }
+  CHECK(leader.coordinator->code() == ExitCode::kHeld);
+  for (const int node : {0, 1}) CHECK(leader.orders<StartOrder>(node).empty());
+  const auto files = make_posix_filesystem();
+  CHECK(next_incarnation(*files, leader.run()).value() == 1);
+}
+
+TEST_CASE(
+    "coordinator: an incarnation that is cancelled while its checkpoint is searched for is charged once",
+    "[launch]") {
+  Leader leader({}, [](CoordinatorOptions& options) {
+    options.supervisor.fewer_nodes = {1};
+    options.supervisor.shrink_grace = Milliseconds{0};
+    options.resolve_for = [](int) -> Result<std::string> { return std::string(); };
+  });
+  leader.coordinator->receive(kNow, 0, NodeReady{});  // alone at once
+  leader.started();
+  leader.coordinator->node_joined(kNow, 1, "beta");
+  leader.coordinator->receive(kNow, 1, NodeReady{});
+  leader.killed(0, 0);  // by somebody
+  leader.killed(0, 1);
+  leader.coordinator->node_lost(kNow, 1, "gone while both were to start");
+  const auto again = leader.started();
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].incarnation == 2);
+  CHECK(again[0].world_size == 2);
+}
+
+TEST_CASE("coordinator: a node that is heard again is told again what it may have missed", "[launch]") {
+  Leader leader;
+  const auto started = leader.start();
+  const auto told_again = [&] {
+    leader.coordinator->take_orders();
+    leader.coordinator->node_silent(kNow, 1, false);
+    leader.coordinator->node_back(kNow, 1);
+    return leader.coordinator->take_orders();
+  };
+  SECTION("to start") {
+    const auto orders = told_again();
+    REQUIRE(orders.size() == 1);
+    CHECK(std::get<StartOrder>(orders[0].order) == started[1]);
+  }
+  SECTION("to stop") {
+    leader.coordinator->receive(kNow, 0, StopAsked{"SIGTERM"});
+    const auto orders = told_again();
+    REQUIRE(orders.size() == 2);
+    CHECK(std::holds_alternative<StopOrder>(orders[1].order));
+  }
+  SECTION("to kill") {
+    leader.killed(0, 0);
+    const auto orders = told_again();
+    REQUIRE(orders.size() == 2);
+    CHECK(std::holds_alternative<KillOrder>(orders[1].order));
+  }
+  SECTION("to be ready") {
+    for (const int rank : {0, 1, 2}) leader.killed(0, rank);
+    leader.coordinator->node_lost(kNow, 1, "its connection was closed");
+    leader.coordinator->node_joined(kNow, 1, "beta");
+    const auto orders = told_again();
+    REQUIRE(orders.size() == 1);
+    CHECK(std::holds_alternative<ClearOrder>(orders[0].order));
+  }
 }

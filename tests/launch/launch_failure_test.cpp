@@ -109,8 +109,38 @@ TEST_CASE("launch: a crash loop ends the job with 67", "[launch]") {
   job.settings = {"resilience.no_progress_limit=2"};
   job.script = "1:8:*:throw";
   CHECK(job.run() == 67);
-  CHECK(job.events("restart").size() == 2 + 1);  // the first failure had made progress
+  CHECK(job.events("restart").size() == 2);
   CHECK(job.console().find("thrown on purpose") != std::string::npos);
+}
+
+TEST_CASE("launch: the job's table says what follows a failure", "[launch]") {
+  LaunchedJob job;
+  SECTION("a crash may end it") {
+    job.settings = {"resilience.on_failure.crash=stop"};
+    job.script = "1:8:0:throw";
+    CHECK(job.run() == 66);
+    CHECK(job.incident(0)["action"] == "end the job");
+    CHECK(job.console().find("resilience.on_failure.crash is stop") != std::string::npos);
+  }
+  SECTION("so may a hang, while crashes do not") {
+    job.settings = {"resilience.on_failure.hang=stop", "resilience.collective_timeout_s=0.5"};
+    job.script = "1:4:0:throw 1:8:1:hang";
+    CHECK(job.run() == 68);
+    CHECK(job.events("restart").size() == 1);
+  }
+  SECTION("a data error may be tried again") {
+    job.settings = {"resilience.on_failure.data=restart"};
+    job.script = "1:8:0:exit73";
+    CHECK(job.run() == 0);
+    job.check_history(20);
+  }
+  SECTION("restarts that are long ago are forgotten") {
+    job.settings = {
+        "resilience.max_restarts=1", "resilience.restart_window_s=0.5", "checkpoint.interval=1 steps"};
+    job.script = "step_ms=100 1:8:0:kill 1:16:1:kill";
+    CHECK(job.run() == 0);
+    CHECK(job.events("restart").size() == 2);
+  }
 }
 
 TEST_CASE("launch: a hung rank is named, although the other ones left", "[launch]") {

@@ -186,3 +186,92 @@ TEST_CASE("nodes: a stopped worker is named and replaced", "[launch]") {
   CHECK(nodes.job.incident(0)["first_cause"] == Json({2}));
   CHECK(nodes.job.incident(0)["kind"] == "stopped");
 }
+
+TEST_CASE("nodes: an elastic job goes on with what is left, and with all again when the node is back",
+          "[launch]") {
+  LaunchedNodes nodes(2, "1:2");
+  nodes.job.script = "step_ms=20";
+  nodes.job.settings.insert(
+      nodes.job.settings.end(),
+      {"train.duration=120 steps", "resilience.elastic=true", "launch.join_timeout_s=3"});
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(8);
+  nodes.signal(second, SIGKILL);
+  CHECK(nodes.wait(second) == 137);
+  until([&] { return fs::exists(nodes.job.run_dir() / "logs/1") || !alive(nodes.pid(first)); });
+  REQUIRE(alive(nodes.pid(first)));
+  CHECK_FALSE(fs::exists(nodes.job.run_dir() / "logs/1/node1"));
+  const std::string spec = slurp(nodes.job.run_dir() / "spec-1.yaml");
+  CHECK(spec.find("dp: 2\n") != std::string::npos);
+  CHECK(spec.find("gradient_accumulation_steps: 2\n") != std::string::npos);
+  CHECK(slurp(nodes.job.run_dir() / "spec.yaml").find("dp: 4\n") != std::string::npos);
+  nodes.wait_for_step(nodes.job.last_step() + 3);
+  const int again = nodes.start(1);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(again) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(120);
+  CHECK(fs::exists(nodes.job.run_dir() / "logs/2/node1/rank3.err"));
+  const auto restarts = nodes.job.events("restart");
+  REQUIRE(restarts.size() == 2);
+  CHECK(restarts[0]["restarts"] == 1);
+  CHECK(restarts[1]["restarts"] == 1);  // planned: it costs nothing
+  CHECK(restarts[1]["reason"] == "planned, and not counted: from 1 node to 2");
+  CHECK_FALSE(fs::exists(nodes.job.run_dir() / "incidents/incident-1.json"));
+}
+
+TEST_CASE("nodes: an elastic job begins with fewer nodes when the others stay away", "[launch]") {
+  LaunchedNodes nodes(2, "1:2");
+  nodes.job.settings.insert(nodes.job.settings.end(), {"resilience.elastic=true", "launch.join_timeout_s=1"});
+  CHECK(nodes.wait(nodes.start(0)) == 0);
+  nodes.job.check_history(20);
+}
+
+TEST_CASE("nodes: a node that is to blame is refused with 64; a spare takes its place, or the job ends",
+          "[launch]") {
+  LaunchedNodes nodes(2, "2:3");
+  nodes.job.script = "step_ms=20 3:8:0:segv";
+  nodes.job.settings.insert(nodes.job.settings.end(),
+                            {"train.duration=60 steps",
+                             "resilience.on_failure.crash=restart_excluding_node",
+                             "launch.join_timeout_s=3"});
+  SECTION("a spare") {
+    const int first = nodes.start(0);
+    const int second = nodes.start(1);
+    nodes.wait_for_step(2);
+    const int spare = nodes.start(-1);
+    CHECK(nodes.wait(second) == 64);
+    CHECK(nodes.wait(first) == 0);
+    CHECK(nodes.wait(spare) == 0);
+    INFO(nodes.consoles());
+    nodes.job.check_history(60);
+    CHECK(nodes.job.incident(0)["action"].get<std::string>().find(", without node 1") != std::string::npos);
+  }
+  SECTION("none") {
+    const int first = nodes.start(0);
+    const int second = nodes.start(1);
+    CHECK(nodes.wait(second) == 64);
+    CHECK(nodes.wait(first) == 64);
+    INFO(nodes.consoles());
+    CHECK(nodes.job.events("run_finished").size() == 1);
+  }
+}
+
+TEST_CASE("nodes: an agent that is silent for a while costs nothing; for too long, its node", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=20";
+  const int ms = GENERATE(1'000, 8'000);
+  nodes.job.settings.insert(
+      nodes.job.settings.end(),
+      {"train.duration=60 steps",
+       fmt::format("faults=[{{kind: drop_heartbeats, rank: 1, step: 6, ms: {}}}]", ms)});
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(second) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(60);
+  CHECK(nodes.console(second).find("fault: nothing is sent") != std::string::npos);
+  CHECK(nodes.job.events("restart").size() == (ms > 4'000 ? 1 : 0));
+}

@@ -103,10 +103,10 @@ TEST_CASE("run files: specs are replaced whole, one is kept for each incarnation
   REQUIRE(make_run_directory(*files, run).ok());
   REQUIRE(write_source_spec(*files, run, "source").ok());
   CHECK(*is_used(*files, run) == true);
-  REQUIRE(write_resolved_spec(*files, run, 0, "first").ok());
-  REQUIRE(write_resolved_spec(*files, run, 1, "second").ok());
+  REQUIRE(write_resolved_spec(*files, run, 0, "first", "first").ok());
+  REQUIRE(write_resolved_spec(*files, run, 1, "cut to fit", "second").ok());
   CHECK(*read_file(*files, run.resolved_spec(0).string(), 100) == "first");
-  CHECK(*read_file(*files, run.resolved_spec(1).string(), 100) == "second");
+  CHECK(*read_file(*files, run.resolved_spec(1).string(), 100) == "cut to fit");
   CHECK(*read_file(*files, run.resolved_spec().string(), 100) == "second");
   REQUIRE(make_log_directory(*files, run, 1, 0).ok());
   CHECK(fs::is_directory(run.logs(1, 0)));

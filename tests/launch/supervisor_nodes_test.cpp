@@ -109,3 +109,184 @@ TEST_CASE("supervisor: a stop ends the wait for nodes", "[launch]") {
   CHECK(supervisor.node_ready(kNow, 0).empty());
   CHECK(supervisor.node_lost(kNow, 0, kFirst).empty());
 }
+
+// ---- nodes that are left out, and elastic jobs
+// --------------------------------------------------------------
+
+namespace {
+
+SupervisorOptions elastic() {
+  SupervisorOptions options = two_nodes();
+  options.fewer_nodes = {1};
+  return options;
+}
+
+// Node 1 goes for good, and node 0 goes on alone.
+Supervisor shrunk() {
+  Supervisor supervisor(elastic());
+  supervisor.start(kNow);
+  supervisor.node_ready(kNow, 0);
+  supervisor.node_ready(kNow, 1);
+  supervisor.step_finished(3);
+  supervisor.node_lost(kNow, 1, kSecond);
+  supervisor.worker_ended(kNow, {.rank = 0, .signaled = true, .code = 9});
+  CHECK(find<StartWorkers>(supervisor.worker_ended(kNow, {.rank = 1, .signaled = true, .code = 9})) ==
+        nullptr);
+  const Instant grace = kNow + SupervisorOptions{}.shrink_grace;
+  REQUIRE(supervisor.deadline() == grace);
+  const auto start = supervisor.tick(grace);
+  REQUIRE(find<StartWorkers>(start) != nullptr);
+  CHECK(find<StartWorkers>(start)->incarnation == 1);
+  CHECK(find<StartWorkers>(start)->nodes == std::vector<int>{0});
+  CHECK(supervisor.alive(1));
+  CHECK_FALSE(supervisor.alive(2));
+  return supervisor;
+}
+
+SupervisorOptions leaving_out() {
+  SupervisorOptions options = two_nodes();
+  options.on_failure.crash = FailureAction::kRestartExcludingNode;
+  return options;
+}
+
+// Rank 2 crashes, and all others are killed.
+Commands crash_on_second(Supervisor& supervisor) {
+  supervisor.step_finished(3);
+  Commands last = supervisor.worker_ended(kNow, {.rank = 2, .signaled = true, .code = 11});
+  for (const int rank : {0, 1, 3})
+    if (supervisor.alive(rank))
+      last = supervisor.worker_ended(kNow, {.rank = rank, .signaled = true, .code = 9});
+  return last;
+}
+
+}  // namespace
+
+TEST_CASE("supervisor: an elastic job waits for its node, and goes on without it", "[launch]") {
+  auto supervisor = shrunk();
+  SECTION("a failure while it is small does not wait a second time") {
+    supervisor.step_finished(4);
+    const Instant later = kNow + Milliseconds{100'000};
+    supervisor.worker_ended(later, {.rank = 0, .signaled = true, .code = 11});
+    const auto start = supervisor.worker_ended(later, {.rank = 1, .signaled = true, .code = 9});
+    REQUIRE(find<StartWorkers>(start) != nullptr);
+    CHECK(find<StartWorkers>(start)->nodes == std::vector<int>{0});
+  }
+  SECTION("it ends as any other") {
+    supervisor.worker_ended(kNow, {.rank = 0});
+    CHECK(finished(supervisor.worker_ended(kNow, {.rank = 1})) == ExitCode::kDone);
+  }
+}
+
+TEST_CASE("supervisor: a node that is back in time is waited for", "[launch]") {
+  Supervisor supervisor(elastic());
+  supervisor.start(kNow);
+  CHECK(supervisor.node_ready(kNow, 0).empty());
+  const auto start = supervisor.node_ready(kNow + Milliseconds{20'000}, 1);
+  REQUIRE(find<StartWorkers>(start) != nullptr);
+  CHECK(find<StartWorkers>(start)->nodes == std::vector<int>{0, 1});
+}
+
+TEST_CASE("supervisor: an elastic job without its least number waits, and ends with 68", "[launch]") {
+  Supervisor supervisor(elastic());
+  supervisor.start(kNow);
+  CHECK(supervisor.tick(kNow + Milliseconds{30'000}).empty());
+  REQUIRE(supervisor.deadline() == kNow + Milliseconds{60'000});
+  SECTION("one comes late, and that is enough") {
+    CHECK(find<StartWorkers>(supervisor.node_ready(kNow + Milliseconds{40'000}, 1))->nodes ==
+          std::vector<int>{1});
+  }
+  SECTION("none comes") {
+    CHECK(finished(supervisor.tick(*supervisor.deadline())) == ExitCode::kHang);
+  }
+}
+
+TEST_CASE("supervisor: a small job grows at a checkpoint, by plan and at no cost", "[launch]") {
+  auto supervisor = shrunk();
+  const int charged = supervisor.num_restarts();
+  CHECK(supervisor.grow(kNow).empty());  // nobody is there
+  CHECK(supervisor.node_ready(kNow, 1).empty());
+  supervisor.step_finished(5);
+  supervisor.checkpoint_committed(5);
+  CHECK(find<RequestStop>(supervisor.grow(kNow)) != nullptr);
+  CHECK(supervisor.growing());
+  CHECK(supervisor.grow(kNow).empty());  // once
+  const int how = GENERATE(0, 1, 2, 3, 4);
+  Commands after;
+  if (how == 0) {  // as it should be
+    supervisor.worker_ended(kNow, {.rank = 0, .code = 81});
+    after = supervisor.worker_ended(kNow, {.rank = 1, .code = 81});
+  } else if (how == 1) {  // one does not leave
+    supervisor.worker_ended(kNow, {.rank = 0, .code = 81});
+    CHECK(find<KillWorkers>(supervisor.tick(*supervisor.deadline())) != nullptr);
+    after = supervisor.worker_ended(kNow, {.rank = 1, .signaled = true, .code = 9});
+  }
+  if (how <= 1) {
+    CHECK(find<IncarnationFailed>(after) == nullptr);
+    REQUIRE(find<PlannedRestart>(after) != nullptr);
+    CHECK(find<PlannedRestart>(after)->reason == "from 1 node to 2");
+    REQUIRE(find<StartWorkers>(after) != nullptr);
+    CHECK(find<StartWorkers>(after)->incarnation == 2);
+    CHECK(find<StartWorkers>(after)->nodes == std::vector<int>{0, 1});
+    CHECK(supervisor.num_restarts() == charged);
+    CHECK_FALSE(supervisor.growing());
+  } else if (how == 2) {  // a crash on the way is a crash
+    supervisor.worker_ended(kNow, {.rank = 0, .signaled = true, .code = 11});
+    CHECK_FALSE(supervisor.growing());
+    after = supervisor.worker_ended(kNow, {.rank = 1, .signaled = true, .code = 9});
+    CHECK(find<IncarnationFailed>(after) != nullptr);
+    CHECK(find<StartWorkers>(after)->nodes == std::vector<int>{0, 1});
+    CHECK(supervisor.num_restarts() == charged + 1);
+  } else if (how == 3) {  // a stop that is asked for meanwhile wins
+    supervisor.stop_requested(kNow);
+    supervisor.worker_ended(kNow, {.rank = 0, .code = 81});
+    CHECK(finished(supervisor.worker_ended(kNow, {.rank = 1, .code = 81})) == ExitCode::kPreempted);
+  } else {  // and so does the end of the run
+    supervisor.worker_ended(kNow, {.rank = 0});
+    CHECK(finished(supervisor.worker_ended(kNow, {.rank = 1})) == ExitCode::kDone);
+  }
+}
+
+TEST_CASE("supervisor: a node that is to blame is left out, and a spare takes its number", "[launch]") {
+  Supervisor supervisor(leaving_out());
+  supervisor.start(kNow);
+  supervisor.node_ready(kNow, 0);
+  supervisor.node_ready(kNow, 1);
+  const auto after = crash_on_second(supervisor);
+  REQUIRE(find<IncarnationFailed>(after) != nullptr);
+  CHECK(find<IncarnationFailed>(after)->excluded == 1);
+  CHECK(find<IncarnationFailed>(after)->restarts);
+  CHECK(find<StartWorkers>(after) == nullptr);
+  SECTION("that comes") {
+    CHECK(find<StartWorkers>(supervisor.node_ready(kNow, 1))->nodes == std::vector<int>{0, 1});
+  }
+  SECTION("and without one the job ends with 64") {
+    REQUIRE(supervisor.deadline() == kNow + SupervisorOptions{}.spare_grace);
+    const auto end = supervisor.tick(*supervisor.deadline());
+    CHECK(finished(end) == ExitCode::kPreflight);
+    CHECK(find<Finish>(end)->reason.find("node 1 was left out") != std::string::npos);
+  }
+}
+
+TEST_CASE("supervisor: without a spare an elastic job goes on without the node that is to blame",
+          "[launch]") {
+  auto options = leaving_out();
+  options.fewer_nodes = {1};
+  Supervisor supervisor(options);
+  supervisor.start(kNow);
+  supervisor.node_ready(kNow, 0);
+  supervisor.node_ready(kNow, 1);
+  crash_on_second(supervisor);
+  CHECK(find<StartWorkers>(supervisor.tick(*supervisor.deadline()))->nodes == std::vector<int>{0});
+}
+
+TEST_CASE("supervisor: who is not known to be to blame is not left out", "[launch]") {
+  auto options = leaving_out();
+  options.judge = [](const FailureSigns&) { return JudgedFailure{FailureKind::kExit, {}}; };
+  Supervisor supervisor(options);
+  supervisor.start(kNow);
+  supervisor.node_ready(kNow, 0);
+  supervisor.node_ready(kNow, 1);
+  const auto after = crash_on_second(supervisor);
+  CHECK_FALSE(find<IncarnationFailed>(after)->excluded.has_value());
+  CHECK(find<StartWorkers>(after) != nullptr);
+}

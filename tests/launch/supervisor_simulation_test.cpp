@@ -25,7 +25,15 @@ class Simulation {
     options_.num_workers = options_.num_nodes * per_node_;
     options_.join_timeout = Milliseconds{pick(1, 30'000)};
     node_weight_ = options_.num_nodes == 1 ? 0 : pick(0, 20);
+    if (pick(0, 1) == 0)
+      for (int size = 1; size < options_.num_nodes; ++size)
+        if (pick(0, 3) != 0) options_.fewer_nodes.push_back(size);
+    options_.shrink_grace = Milliseconds{pick(0, 10'000)};
+    options_.spare_grace = Milliseconds{pick(0, 10'000)};
+    const auto action = [this] { return static_cast<FailureAction>(std::max(0, pick(-4, 2))); };
+    options_.on_failure = {action(), action(), action(), action(), action(), action(), action(), action()};
     options_.max_restarts = pick(0, 8);
+    if (pick(0, 3) == 0) options_.restart_window = Milliseconds{pick(1, 60'000)};
     options_.no_progress_limit = pick(0, 4);
     options_.stop_grace = Milliseconds{pick(1, 5000)};
     options_.kill_limit = Milliseconds{pick(1000, 5000)};
@@ -80,7 +88,12 @@ class Simulation {
 
   void step(Supervisor& supervisor) {
     if (pick(0, 3) == 0) supervisor.step_finished(++step_);
-    if (pick(0, 5) == 0) supervisor.checkpoint_committed(step_);
+    if (pick(0, 5) == 0) {
+      supervisor.checkpoint_committed(step_);
+      const Commands grow = supervisor.grow(now_);
+      growing_ = growing_ || !grow.empty();
+      carry_out(grow);
+    }
     if (change_nodes(supervisor)) return;
     for (int& stop : {std::ref(stop_at_), std::ref(second_stop_at_)})
       if (stop >= 0 && now_ >= Instant{stop}) {
@@ -93,8 +106,9 @@ class Simulation {
       if (worker.ends_at && *worker.ends_at <= now_) {
         const WorkerEnd end = worker.end;
         all_zero_ = all_zero_ && !end.signaled && end.code == 0;
-        stopped_ = stopped_ || classify(end) == ExitClass::kStoppedSaved ||
-                   classify(end) == ExitClass::kStoppedUnsaved;
+        const bool in_peace =
+            classify(end) == ExitClass::kStoppedSaved || classify(end) == ExitClass::kStoppedUnsaved;
+        stopped_ = stopped_ || (in_peace && !growing_);
         workers_.erase(end.rank);
         carry_out(supervisor.worker_ended(now_, end));
         return;
@@ -121,7 +135,9 @@ class Simulation {
     if (ready_.empty() || pick(0, 99) >= node_weight_) return false;
     const int node = *std::next(ready_.begin(), pick(0, static_cast<int>(ready_.size()) - 1));
     std::vector<int> ranks;
-    for (int i = 0; i < per_node_; ++i) ranks.push_back(node * per_node_ + i);
+    const auto slot = static_cast<int>(std::find(nodes_.begin(), nodes_.end(), node) - nodes_.begin());
+    for (int i = 0; i < per_node_ && slot < static_cast<int>(nodes_.size()); ++i)
+      ranks.push_back(slot * per_node_ + i);
     for (const int rank : ranks) all_zero_ = workers_.erase(rank) == 0 && all_zero_;
     leave(node);
     carry_out(supervisor.node_lost(now_, node, ranks));
@@ -138,18 +154,31 @@ class Simulation {
   void carry_out(const StartWorkers& start) {
     if (!workers_.empty()) problem_ = "two incarnations at once";
     if (start.incarnation != starts_) problem_ = "incarnations are not counted one by one";
-    if (++starts_ > options_.max_restarts + 1) problem_ = "the restart budget is exceeded";
+    if (++starts_ > options_.max_restarts + 1 + planned_ && options_.restart_window.count() == 0)
+      problem_ = "the restart budget is exceeded";
     if (stopped_) problem_ = "a restart after a stop";
-    if (options_.num_nodes > 1 && std::ssize(ready_) < options_.num_nodes)
+    nodes_ = start.nodes;
+    growing_ = false;
+    const int size = static_cast<int>(nodes_.size());
+    const auto& fewer = options_.fewer_nodes;
+    if (size != options_.num_nodes && std::find(fewer.begin(), fewer.end(), size) == fewer.end())
       problem_ = "a start without all nodes";
+    for (const int node : nodes_)
+      if (options_.num_nodes > 1 && !ready_.contains(node)) problem_ = "a start with a node that is away";
     all_zero_ = true;
-    for (int rank = 0; rank < options_.num_workers; ++rank) {
+    for (int rank = 0; rank < per_node_ * size; ++rank) {
       Worker& worker = workers_[rank];
       worker.ends_at = now_ + Milliseconds{pick(0, 4000)};
       worker.end = {.rank = rank};
       if (pick(0, 99) < failure_weight_) worker.end = random_end(rank);
       if (pick(0, 99) < failure_weight_ / 4) worker.ends_at.reset();
     }
+  }
+
+  void carry_out(const PlannedRestart& planned) {
+    ++planned_;
+    if (!workers_.empty()) problem_ = "a planned restart while workers are alive";
+    if (planned.reason.empty()) problem_ = "a planned restart without a reason";
   }
 
   void carry_out(const RequestStop&) {
@@ -176,6 +205,7 @@ class Simulation {
 
   void carry_out(const IncarnationFailed& failed) {
     if (!workers_.empty()) problem_ = "a failure is closed while workers are alive";
+    if (failed.excluded) leave(*failed.excluded);
     if (failed.restarts && failed.delay > options_.backoff_max) problem_ = "the back-off is too long";
   }
 
@@ -201,7 +231,10 @@ class Simulation {
   std::map<int, Instant> coming_;  // nodes that are away
   std::map<int, Worker> workers_;
   std::int64_t step_ = 0;
+  std::vector<int> nodes_;  // of the incarnation
   int starts_ = 0;
+  int planned_ = 0;
+  bool growing_ = false;
   int finishes_ = 0;
   bool stopped_ = false;
   bool all_zero_ = true;

@@ -160,11 +160,56 @@ TEST_CASE("supervisor: no progress ends the job, slows down, and goes one checkp
   CHECK(supervisor.tick(kNow).empty());
   CHECK(find<StartWorkers>(supervisor.tick(*supervisor.deadline()))->rollback == 1);
 
-  CHECK(find<IncarnationFailed>(crash_all(supervisor, 1))->delay == Milliseconds{200});
-  supervisor.tick(*supervisor.deadline());
   const auto last = crash_all(supervisor, 1);
   CHECK(finished(last) == ExitCode::kNoProgress);
   CHECK(find<Finish>(last)->reason.find("last finished step 7") != std::string::npos);
+}
+
+TEST_CASE("supervisor: the pause before a start doubles, up to its limit", "[launch]") {
+  auto supervisor = started({.num_workers = 1, .max_restarts = 100, .no_progress_limit = 100});
+  for (const int pause : {0, 0, 100, 200, 400, 800, 1600, 3200, 6400, 10'000, 10'000}) {
+    CHECK(find<IncarnationFailed>(crash_all(supervisor, 1))->delay == Milliseconds{pause});
+    if (pause > 0) supervisor.tick(*supervisor.deadline());
+  }
+}
+
+TEST_CASE("supervisor: restarts are counted within a window of time", "[launch]") {
+  auto supervisor = started({.num_workers = 1, .max_restarts = 1, .restart_window = Milliseconds{60'000}});
+  supervisor.step_finished(1);
+  CHECK(find<StartWorkers>(crash_all(supervisor, 1, Instant{0})) != nullptr);
+  supervisor.step_finished(2);
+  CHECK(find<StartWorkers>(crash_all(supervisor, 1, Instant{61'000})) != nullptr);
+  supervisor.step_finished(3);
+  CHECK(finished(crash_all(supervisor, 1, Instant{62'000})) == ExitCode::kRestartBudget);
+}
+
+TEST_CASE("supervisor: the judged class of a failure decides what follows", "[launch]") {
+  SupervisorOptions options{.num_workers = 1};
+  options.on_failure.oom = FailureAction::kStop;
+  FailureSigns seen;
+  FailureKind kind = FailureKind::kSignal;
+  options.judge = [&](const FailureSigns& signs) {
+    seen = signs;
+    return JudgedFailure{kind, 0};
+  };
+  auto supervisor = started(options);
+  supervisor.step_finished(1);
+  CHECK(find<StartWorkers>(crash_all(supervisor, 1)) != nullptr);
+  CHECK(seen.first_rank == 0);
+  kind = FailureKind::kOutOfMemory;
+  const auto end = crash_all(supervisor, 1);
+  CHECK_FALSE(find<IncarnationFailed>(end)->restarts);
+  CHECK(finished(end) == ExitCode::kRestartBudget);
+  CHECK(find<Finish>(end)->reason == "resilience.on_failure.oom is stop");
+}
+
+TEST_CASE("supervisor: data that cannot be read may be tried again where the table says so", "[launch]") {
+  SupervisorOptions options{.num_workers = 1};
+  options.on_failure.data = FailureAction::kRestart;
+  auto supervisor = started(options);
+  supervisor.step_finished(1);
+  CHECK(find<StartWorkers>(supervisor.worker_ended(kNow, {.rank = 0, .code = 73})) != nullptr);
+  CHECK(find<StartWorkers>(crash_all(supervisor, 1)) != nullptr);  // it does not stick
 }
 
 TEST_CASE("supervisor: hangs without progress end with their own code", "[launch]") {
@@ -230,8 +275,7 @@ TEST_CASE("supervisor: a failure while stopping is not retried; a failed save ke
 
 TEST_CASE("supervisor: a stop during the back-off ends the job", "[launch]") {
   auto supervisor = started({.num_workers = 1, .committed_step = 5, .no_progress_limit = 10});
-  crash_all(supervisor, 1);
-  crash_all(supervisor, 1);
+  for (int i = 0; i < 3; ++i) crash_all(supervisor, 1);
   REQUIRE(supervisor.deadline().has_value());
   CHECK(finished(supervisor.stop_requested(kNow)) == ExitCode::kPreempted);  // step 5 is committed
 }

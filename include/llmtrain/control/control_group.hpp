@@ -63,8 +63,15 @@ class ControlGroup {
   virtual bool promote_spare(int node) = 0;
   virtual int num_spares() const = 0;
   virtual void give_up(int node) = 0;
+  // Leader: the member is refused with kPreflight and `reason`, now and whenever it comes again; so is its
+  // host, unless others of it are in the group.
+  virtual void exclude(int node, const std::string& reason) = 0;
   // Leader: cannot go on, but others may. The lease is marked so that they need not wait; Fenced follows.
   virtual void yield_lead() = 0;
+
+  // A fault for drills: nothing is sent until then. Heartbeats are left out, all else goes out afterwards;
+  // the lease is renewed all the same.
+  virtual void mute(Instant until) = 0;
 
   // Orderly end: a leader marks its lease ended and says so to all, a member says that it leaves; what is
   // queued is flushed within a second; connections are closed.

@@ -78,6 +78,7 @@ class GroupCore {
   bool send_to_leader(std::string payload);
   bool promote_spare(Instant now, int node);
   void give_up(int node);
+  void exclude(int node, const std::string& reason);
   void yield_lead();
   void release();
 

@@ -58,7 +58,8 @@ class Membership {
   void heard(Instant now, LinkId link, GroupEvents& events);
   // `gone`: the process has ended; otherwise nothing more is known than that the link is dead.
   void closed(LinkId link, bool gone, const std::string& reason, GroupEvents& events);
-  LinkId remove(int node);                                                    // given up; the link to close
+  LinkId remove(int node);                              // given up; the link to close
+  LinkId exclude(int node, const std::string& reason);  // not to be admitted again; the link to close
   std::optional<LinkId> promote(Instant now, int node, GroupEvents& events);  // the spare's link; absent: no
   // Who has fallen silent (`acks` tells of a link), and who of those expected has not come.
   template <class Acks>
@@ -78,6 +79,8 @@ class Membership {
 
  private:
   std::optional<RefuseMessage> compare(const NodeIdentity& identity) const;
+  std::optional<RefuseMessage> refuse_excluded(const JoinMessage& join) const;
+  bool has_member_on(const std::string& host) const;
   std::optional<RefuseMessage> claim_number(Admission& admission, const JoinMessage& join);
   int free_number(const NodeIdentity& identity) const;
   void wait_as_spare(Admission& admission, Instant now, LinkId link, const JoinMessage& join);
@@ -93,6 +96,12 @@ class Membership {
   std::map<int, std::string> expected_;  // of the epoch before, not here yet: their hosts
   Instant expected_until_{0};
   std::map<int, std::string> lost_;  // numbers nobody took over, and their hosts
+  struct Excluded {
+    std::string instance;  // empty: it was lost before
+    std::string host;
+    std::string reason;
+  };
+  std::vector<Excluded> excluded_;  // at most kMostExcluded
 };
 
 template <class Acks>

@@ -34,6 +34,10 @@ struct RunPlan {
 // `spec` must be resolved (LoadedJob::spec, parse_resolved).
 RunPlan plan_run(const JobSpec& spec);
 
+// The nodes that the job's mesh is cut for: of MIN:MAX the fewest, so that those beyond wait as spares, or
+// the most when the job is elastic and goes on with fewer.
+int mesh_nodes(const JobSpec& spec);
+
 // Whether something that happens every `interval` steps happens after step k; never when interval is 0.
 constexpr bool is_due(std::int64_t k, std::int64_t interval) {
   return interval > 0 && k % interval == 0;

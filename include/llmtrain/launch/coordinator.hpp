@@ -33,8 +33,10 @@ namespace llmtrain {
 struct CoordinatorOptions {
   SupervisorOptions supervisor;
   int procs_per_node = 1;
-  std::int64_t epoch = 0;  // of this leader; 0 on one node
-  std::string resolved_yaml;
+  std::int64_t epoch = 0;     // of this leader; 0 on one node
+  std::string resolved_yaml;  // for all nodes
+  // The same for fewer nodes: those of supervisor.fewer_nodes.
+  std::function<Result<std::string>(int nodes)> resolve_for;
   // The newest verified checkpoint (0), or one further back (1). Called before each incarnation.
   std::function<Result<ResumePoint>(int rollback)> find_checkpoint;
   std::optional<DeadlineOptions> deadlines;  // absent: nobody watches how long phases take
@@ -47,9 +49,10 @@ struct CoordinatorOptions {
 
 // What the leader wants of the group of agents.
 struct MembershipChange {
-  enum class Kind { kGiveUp, kPromoteSpare };
+  enum class Kind { kGiveUp, kExclude, kPromoteSpare };
   Kind kind = Kind::kGiveUp;
   int node = 0;
+  std::string reason = {};  // of kExclude, for the agent that is refused
 };
 
 struct AddressedOrder {
@@ -62,6 +65,9 @@ class Coordinator {
  public:
   // `files` and `sink` must outlive it.
   Coordinator(CoordinatorOptions options, const RunDir& run, FileSystem& files, EventSink& sink);
+
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
 
   void start(Instant now);
   void receive(Instant now, int node, const NodeReport& report);
@@ -99,24 +105,29 @@ class Coordinator {
 
   void carry_out(Instant now, const Commands& commands);
   void carry_out(Instant now, const StartWorkers& command);
+  void carry_out(Instant now, const PlannedRestart& command);
   void carry_out(Instant now, const RequestStop& command);
   void carry_out(Instant now, const KillWorkers& command);
   void carry_out(Instant now, const IncarnationFailed& command);
   void carry_out(Instant now, const Finish& command);
-  Result<ResumePoint> prepare(const StartWorkers& command);
+  Result<ResumePoint> prepare(const StartWorkers& command, const std::string& yaml);
   void search(const StartWorkers& command);
   void search_finished(Instant now);
   void start_from(Instant now, const Result<ResumePoint>& from);
   void order_start(const std::string& checkpoint);
+  SupervisorOptions supervisor_options();
   bool searching() const { return search_wanted_.has_value(); }
   void start_cancelled(Instant now);
+  void count_as_gone(Instant now, std::vector<int> ranks);
   void answer(const std::vector<AddressedReply>& replies);
   void note_steps(Instant now, std::int64_t step);
   void note_times(const EventBody& body);
   void watch_progress(Instant now);
   void watch_time_limit(Instant now);
   void blame_stalled(Instant now, int rank, const std::string& text);
-  void arrange_nodes();
+  JudgedFailure judge_failure(const FailureSigns& signs);
+  void arrange_nodes(const std::vector<int>& nodes);
+  void exclude_node(int node);
   void lose_node(Instant now, const LostNode& lost);
   std::string name_of(int node) const;
   void start_failed(Instant now, ExitCode code, const std::string& message, const std::vector<int>& gone);
@@ -146,9 +157,10 @@ class Coordinator {
   std::optional<ProgressWatch> progress_;
   TimeLimit time_limit_;
   FailureEvidence evidence_;
-  int crashes_at_step_ = 0;  // failures in a row with the same last finished step
-  std::int64_t step_at_failure_ = -1;
-  std::map<int, int> stops_;  // stop signals by node
+  FailureVerdict verdict_;                  // of the failure that is decided on
+  std::map<int, StartOrder> start_orders_;  // of the incarnation, by node
+  std::string yaml_;                        // resolved, of the incarnation
+  std::map<int, int> stops_;                // stop signals by node
   std::int64_t best_step_ = 0;
 
   BackgroundSearch search_;

@@ -1,81 +1,74 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "llmtrain/core/exit_code.hpp"
-#include "llmtrain/core/result.hpp"
+#include "llmtrain/core/instant.hpp"
 #include "llmtrain/launch/verdict.hpp"
+#include "llmtrain/spec/job_spec.hpp"
 
 // What is done about a failure: resilience.on_failure, with its budgets.
 //
 // Pure: verdicts and times in, decisions out. It starts and kills nothing, and knows nothing of nodes but
-// whether one is to be replaced. Without an entry of the user each class has this action:
+// whether one is to be left out. The classes of the table and what the verdict calls them:
 //
-//   exit, signal, stopped, transport, hang_*, unknown   restart
-//   node_lost                                           replace_node
-//   out_of_memory, missing_call, mismatched_call        restart:1 (the second one in a run stops it)
-//   deterministic_crash                                 rollback:2
+//   crash           exit, signal, deterministic_crash, mismatched_call; unknown, if a process ended
+//   node_lost       node_lost
+//   hang            hang_compute, hang_input, hang_collective, missing_call; unknown, if none ended
+//   oom             out_of_memory
+//   stopped_worker  stopped
+//   transport       transport
+//   data            a worker that ends with 73
+//   divergence      a worker that ends with 71
 //
-// `word:n` is a budget: after n of them the class stops the run. Whatever the table says, restarts are
-// counted against max_restarts in restart_window, and cycles without a new step end with 67 (68 if hung).
+// `stop` ends the job with the worker's own code for the last two, with 68 for hang, stopped_worker and
+// transport, and with 66 for the others. Whatever the table says: restarts count against max_restarts in
+// restart_window (66), no_progress_limit restarts in a row that bring no new step end the job (67; 68 when
+// the last failure was a hang), and the second failure at one step goes one checkpoint further back.
 namespace llmtrain {
 
-enum class FailureAction {
-  kRestart,      // in place, from the newest checkpoint
-  kRollback,     // in place, from one checkpoint further back
-  kReplaceNode,  // without the culprit's node: a spare takes its place, or the world shrinks, or it waits
-  kStop,
-};
-std::string_view to_string(FailureAction action);
-
 struct PolicyOptions {
-  std::map<std::string, std::string>
-      on_failure;  // class -> "restart", "rollback", "replace_node", "stop"[":n"]
+  OnFailureSpec on_failure;
   int max_restarts = 10;
-  std::chrono::milliseconds restart_window{0};  // 0 = the whole run
-  int no_progress_limit = 3;                    // restarts in a row without a new step
+  Milliseconds restart_window{0};  // 0 = the life of the policy
+  int no_progress_limit = 3;       // restarts in a row without a new step
 };
 
 struct FailureEvent {
   FailureKind kind = FailureKind::kUnknown;
-  std::chrono::milliseconds at{0};  // monotonic
-  std::int64_t last_step = -1;      // newest finished step of the run so far
+  bool hung = false;                   // nobody ended by itself
+  std::optional<ExitCode> final_code;  // of a worker that says that another try would end the same way
+  Instant at{0};
+  std::int64_t last_step = -1;  // newest finished step of the run so far
 };
 
 struct FailureDecision {
   FailureAction action = FailureAction::kRestart;
   ExitCode code = ExitCode::kDone;  // of kStop
-  std::string reason;               // of kStop and kRollback, for a person
+  std::string reason;               // of kStop; empty when the worker's own end says it all
+  int rollback = 0;                 // of a restart: 1 = from one checkpoint further back
   int num_restarts = 0;             // in the window, the coming one included
+  int in_a_row = 1;                 // failures with the same last finished step, this one included
 };
 
 class FailurePolicy {
  public:
-  // kInvalidSpec names the entry that is not understood, and what is allowed.
-  static Result<FailurePolicy> make(const PolicyOptions& options);
+  explicit FailurePolicy(const PolicyOptions& options) : options_(options) {}
 
   FailureDecision decide(const FailureEvent& event);
-  // Crashes in a row with the same last finished step, a coming one included: Evidence::crashes_at_step.
+  // Failures in a row with the same last finished step, a coming one included: Evidence::crashes_at_step.
   int crashes_at(std::int64_t last_step) const;
+  int num_restarts() const { return static_cast<int>(restarts_.size()); }
 
  private:
-  struct Rule {
-    FailureAction action = FailureAction::kRestart;
-    std::optional<int> budget;
-  };
-  explicit FailurePolicy(const PolicyOptions& options) : options_(options) {}
   FailureDecision stop(ExitCode code, std::string reason) const;
 
   PolicyOptions options_;
-  std::map<FailureKind, Rule> rules_;
-  std::map<FailureKind, int> used_;
-  std::deque<std::chrono::milliseconds> restarts_;  // times of those in the window; at most max_restarts
+  std::deque<Instant> restarts_;  // times of those in the window; at most max_restarts
   std::optional<std::int64_t> best_step_;
   int without_progress_ = 0;
 };

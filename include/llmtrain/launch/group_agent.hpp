@@ -30,6 +30,14 @@ struct Leadership {
   std::unique_ptr<Coordinator> coordinator;
 };
 
+// A fault of the kind drop_heartbeats: once, when the workers of this node are so far.
+struct Silence {
+  int node = -1;           // -1 = any
+  int incarnation = 0;     // -1 = any
+  std::int64_t step = -1;  // that some worker here has finished
+  Milliseconds length{0};
+};
+
 struct GroupAgentOptions {
   HandsOptions hands;
   std::function<void(const std::string&)> say;  // sentences for the console of this node
@@ -40,6 +48,7 @@ struct GroupAgentOptions {
     int node = 0;
     bool successor = false;  // this process has been part of the group before
   };
+  std::vector<Silence> silences;
   // Its error ends the agent, and the job. An absent coordinator means that the run is finished.
   std::function<Result<Leadership>(const Epoch&, const ResumePoint&)> lead;
 };
@@ -78,6 +87,7 @@ class GroupAgent {
   bool pass_reports(Instant now);
   bool pass_orders(Instant now);
   void change_membership();
+  void fall_silent(Instant now);
   void end(ExitCode code, const std::string& reason);
   Coordinator* coordinator() const { return leadership_.coordinator.get(); }
 

@@ -41,7 +41,12 @@ class NodeHands {
   // Those that could not be passed on come back, to be taken again before newer ones.
   void put_back(std::vector<NodeReport> reports);
 
+  // The connection to the leader was another one: what may not have arrived is said a second time.
+  void report_again();
+
   bool idle() const { return workers_.empty(); }
+  int incarnation() const { return incarnation_; }
+  std::int64_t newest_step() const;  // finished by a worker that is alive; -1 = nobody is
   // Lets go of workers that cannot be killed, and ends what they have left behind.
   void abandon();
   // The same after killing them and waiting for a second at most.
@@ -72,7 +77,8 @@ class NodeHands {
   std::map<int, WorkerStore> stores_;     // on several nodes, of the same ranks
   std::set<int> garbled_;                 // ranks whose messages were not understood: said once
   std::vector<NodeReport> reports_;
-  int incarnation_ = 0;
+  std::vector<NodeReport> left_;  // of this incarnation, those that have ended
+  int incarnation_ = -1;
   int node_ = 0;
   Instant started_{0};
   std::optional<Instant> next_look_;

@@ -25,8 +25,12 @@ Result<int> next_incident(FileSystem& files, const RunDir& run);
 
 // spec.source.yaml: what the user wrote, merged and with overrides.
 Status write_source_spec(FileSystem& files, const RunDir& run, const std::string& yaml);
-// spec-<incarnation>.yaml and spec.yaml.
-Status write_resolved_spec(FileSystem& files, const RunDir& run, int incarnation, const std::string& yaml);
+// spec-<incarnation>.yaml, and spec.yaml: what is asked for, when the incarnation runs on fewer nodes.
+Status write_resolved_spec(FileSystem& files,
+                           const RunDir& run,
+                           int incarnation,
+                           const std::string& yaml,
+                           const std::string& asked_for);
 // The directory for the logs of this node.
 Status make_log_directory(FileSystem& files, const RunDir& run, int incarnation, int node);
 

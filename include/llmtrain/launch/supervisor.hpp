@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -9,27 +10,48 @@
 
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/core/instant.hpp"
+#include "llmtrain/launch/failure_policy.hpp"
 
 // Decides whether the right processes are alive: events in, commands out.
 //
 // A pure state machine. It starts nothing, kills nothing, reads no clock and knows no pid: time is an
 // argument, and the agent carries the commands out. Two incarnations never overlap: StartWorkers is
-// issued only when every worker of the one before has been reported gone, and every node is ready.
+// issued only when every worker of the one before has been reported gone, and every node is ready, or those
+// of an elastic job that are left. What a failure is, its owner judges; what follows, FailurePolicy decides.
 namespace llmtrain {
 
+// What is known of a failure here, before it is judged.
+struct FailureSigns {
+  std::optional<int> first_rank;
+  std::optional<int> first_node;  // a whole node went away
+  bool hung = false;
+};
+struct JudgedFailure {
+  FailureKind kind = FailureKind::kUnknown;
+  std::optional<int> node;  // of the culprits, when they are on one
+};
+
 struct SupervisorOptions {
-  int num_workers = 1;
+  int num_workers = 1;  // on all nodes, as many on each
   int num_nodes = 1;
+  // An elastic job: numbers of nodes, ascending and below num_nodes, on which it can go on.
+  std::vector<int> fewer_nodes;
   int first_incarnation = 0;
   std::int64_t committed_step = -1;  // of the newest verified checkpoint; -1 = there is none
   int max_restarts = 10;
-  int no_progress_limit = 3;        // restarts in a row without a new step
+  Milliseconds restart_window{0};  // 0 = the life of the supervisor
+  int no_progress_limit = 3;       // restarts in a row without a new step
+  OnFailureSpec on_failure;
+  // Called once for each failure, when its last worker is gone; absent: told from the signs alone.
+  std::function<JudgedFailure(const FailureSigns&)> judge;
   Milliseconds stop_grace{30'000};  // from the request to stop to the kill
   Milliseconds settle{300};         // how long the real cause of a lost peer may take to show up
   Milliseconds kill_limit{30'000};  // a killed worker that is not gone by then cannot be killed
-  Milliseconds backoff_first{100};  // before the second restart in a row without a new step; doubles
+  Milliseconds backoff_first{100};  // before the third start in a row at one step; doubles
   Milliseconds backoff_max{10'000};
   Milliseconds join_timeout{600'000};  // how long an incarnation waits for nodes that are not there
+  Milliseconds shrink_grace{30'000};   // and an elastic one, from when the last of them went away
+  Milliseconds spare_grace{10'000};    // how long a spare may take to replace a node that was left out
 };
 
 // How a worker process ended: a signal, or an exit code (core/exit_code.hpp, job/worker_exit.hpp).
@@ -53,7 +75,11 @@ ExitClass classify(const WorkerEnd& end);
 // Commands, in the order in which they are to be carried out.
 struct StartWorkers {
   int incarnation = 0;
-  int rollback = 0;  // continue from the newest verified checkpoint (0), or from one further back (1)
+  int rollback = 0;        // continue from the newest verified checkpoint (0), or from one further back (1)
+  std::vector<int> nodes;  // that take part, ascending; all of them unless the job is elastic
+};
+struct PlannedRestart {  // no failure: more nodes are there. Comes before StartWorkers
+  std::string reason;
 };
 struct RequestStop {};            // ask every worker to stop after its step
 struct KillWorkers {};            // SIGKILL every process of the incarnation
@@ -61,14 +87,17 @@ struct IncarnationFailed {        // every worker is gone; comes before the rest
   std::optional<int> first_rank;  // absent: no worker failed by itself, all of them waited for somebody
   std::optional<int> first_node;  // a whole node went away; its first rank is first_rank
   bool restarts = false;
-  int num_restarts = 0;   // so far, the coming one included
-  Milliseconds delay{0};  // until StartWorkers
+  int num_restarts = 0;         // within the window, the coming one included
+  int rollback = 0;             // of the restart
+  std::optional<int> excluded;  // this node is to be given up and not to be let in again
+  Milliseconds delay{0};        // until StartWorkers
 };
 struct Finish {
   ExitCode code = ExitCode::kDone;
   std::string reason;
 };
-using Command = std::variant<StartWorkers, RequestStop, KillWorkers, IncarnationFailed, Finish>;
+using Command =
+    std::variant<StartWorkers, PlannedRestart, RequestStop, KillWorkers, IncarnationFailed, Finish>;
 using Commands = std::vector<Command>;
 
 class Supervisor {
@@ -87,6 +116,8 @@ class Supervisor {
   Commands worker_stalled(Instant now, int rank);
   // The agent could not do its part (start a worker, read a checkpoint): the job ends with `code`.
   Commands abort(Instant now, ExitCode code, const std::string& reason);
+  // A checkpoint has just been committed. A job on fewer nodes than could run is stopped to start on more.
+  Commands grow(Instant now);
   // Time has passed. Due at deadline(), harmless at any other time.
   Commands tick(Instant now);
 
@@ -100,7 +131,12 @@ class Supervisor {
   bool alive(int rank) const { return alive_.contains(rank); }
   bool running() const { return state_ == State::kRunning; }
   bool hung() const { return hung_; }  // of this incarnation: nobody has crashed
+  bool killing() const { return state_ == State::kKilling; }
   bool gathering() const { return state_ == State::kGathering; }
+  bool growing() const { return growing_ && !failed_; }  // what ends now ends by plan
+  // Failures in a row with the same last finished step, a coming one included.
+  int crashes_at_step() const { return policy_.crashes_at(best_step_); }
+  int num_restarts() const { return policy_.num_restarts(); }
 
  private:
   enum class State { kIdle, kGathering, kRunning, kSettling, kKilling, kBackoff, kDone };
@@ -110,33 +146,44 @@ class Supervisor {
   Commands after_failure(Instant now);
   Commands finish(ExitCode code, const std::string& reason);
   Commands start_workers(Instant now);
+  Commands gather(Instant now);
   Commands gathering_timed_out();
+  Commands start_again_on_more(Instant now);
+  std::vector<int> usable_nodes(Instant now) const;
+  int best_size() const;
+  bool exclude(int node, Instant now);
+  JudgedFailure judge() const;
+  int per_node() const { return options_.num_workers / options_.num_nodes; }
   Commands finish_stopped();
   void note_failure(const WorkerEnd& end);
 
   SupervisorOptions options_;
+  FailurePolicy policy_;
   State state_ = State::kIdle;
   std::optional<Instant> deadline_;
   int incarnation_;
-  std::set<int> alive_;  // ranks
-  std::set<int> ready_;  // nodes
+  std::set<int> alive_;     // ranks
+  std::set<int> ready_;     // nodes
+  std::vector<int> nodes_;  // of the incarnation
   bool stopping_ = false;
+  Instant away_since_{0};         // when the last node went away that was there
+  Instant give_up_at_{0};         // while gathering
+  std::optional<int> replacing_;  // the node that was left out and needs a spare
 
   // Of the incarnation that runs.
   bool failed_ = false;
   bool hung_ = false;  // workers waited for each other or stood still; nobody crashed
   bool any_stopped_ = false;
+  bool growing_ = false;
+  bool aborted_ = false;
   std::optional<int> first_rank_;
   std::optional<int> first_node_;
   std::optional<ExitCode> final_code_;
   std::string final_reason_;
 
   // Over incarnations.
-  int restarts_ = 0;
-  int without_progress_ = 0;  // failures in a row without a new step
-  int failures_at_step_ = 0;  // failures in a row with the same last finished step
+  int rollback_ = 0;
   std::int64_t best_step_;
-  std::int64_t best_step_at_failure_;
   std::int64_t committed_step_;
 };
 

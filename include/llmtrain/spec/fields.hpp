@@ -297,7 +297,9 @@ void visit_fields(FieldsOf<ResilienceSpec> auto& s, auto&& v) {
      "time over which max_restarts counts, seconds; 0 = the life of one launch",
      between(0, kMaxSeconds)},
     s.restart_window_s);
-  v({"no_progress_limit", "restarts in a row without a new step before the run stops", at_least(1)},
+  v({"no_progress_limit",
+     "restarts in a row without a new step before the run stops with 67, or 68 if it hangs",
+     at_least(1)},
     s.no_progress_limit);
   v({"collective_timeout_s", "deadline of one collective, seconds", above(0)}, s.collective_timeout_s);
   v({"stop_grace_s", "from TERM to KILL of a worker that does not end, seconds", at_least(0)},
@@ -314,10 +316,20 @@ void visit_fields(FieldsOf<ResilienceSpec> auto& s, auto&& v) {
     s.hang_factor);
   v({"hang_min_s", "no phase is a hang before this, seconds", between(0, kMaxSeconds)}, s.hang_min_s);
   v({"elastic",
-     "go on with fewer nodes, down to the MIN of launch.nodes, when none can take a lost one's place",
+     "go on with fewer nodes, down to the MIN of launch.nodes, when a lost one stays away for 30 s (or "
+     "join_timeout_s, if that is less) and no spare takes its place, and with all again when it is back; "
+     "parallelism.dp follows, and the global batch stays",
      anything()},
     s.elastic);
-  v({"on_failure", "what follows a failure, by its class", anything()}, s.on_failure);
+  v({"on_failure",
+     "what follows a failure, by its class: restart; restart_excluding_node = the node to blame is refused "
+     "until the end of the job, and a spare takes its place, or an elastic job goes on without it, or it "
+     "ends "
+     "with 64; stop = exit code 73 for data, 71 for divergence, 68 for hang, stopped_worker and transport, "
+     "66 "
+     "for the others",
+     anything()},
+    s.on_failure);
 }
 
 void visit_fields(FieldsOf<MonitoringSpec> auto& s, auto&& v) {
@@ -362,8 +374,8 @@ void visit_fields(FieldsOf<SlurmSpec> auto& s, auto&& v) {
 
 void visit_fields(FieldsOf<LaunchSpec> auto& s, auto&& v) {
   v({"nodes",
-     "hosts of the job; with MIN:MAX it is cut for MAX, more that come wait as spares, and "
-     "resilience.elastic goes on with at least MIN",
+     "hosts of the job; with MIN:MAX it is cut for MIN, and those beyond wait as spares; with "
+     "resilience.elastic it is cut for MAX, and goes on with at least MIN",
      anything()},
     s.nodes);
   v({"procs_per_node", "ranks on each node; `auto` = pp x dp x sp x tp / nodes on CPUs", between(1, 65536)},
