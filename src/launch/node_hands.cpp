@@ -271,6 +271,7 @@ void NodeHands::watch(Instant now) {
         incarnation_, rank, fmt::format("no sign of life for {} s", options_.stall_limit.count() / 1000)});
     return;
   }
+  note.pid = worker.pid();
 }
 
 }  // namespace llmtrain

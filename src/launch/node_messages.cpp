@@ -48,11 +48,14 @@ void list_fields(Is<CollectiveNote> auto& note, auto&& field) {
 void list_fields(Is<RankNote> auto& note, auto&& field) {
   field("rank", note.rank);
   field("node", note.node);
+  field("pid", note.pid);
   field("step", note.step);
   field("phase", note.phase);
   field("micro_batch", note.micro_batch);
   field("heartbeat_age_s", note.heartbeat_age_s);
   field("collective", note.collective);
+  field("waiting", note.waiting);
+  field("groups", note.groups);
   field("process_state", note.process_state);
   field("wait_channel", note.wait_channel);
   field("stack", note.stack);

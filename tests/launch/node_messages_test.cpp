@@ -18,6 +18,9 @@ RankNote note_of(int rank) {
   note.heartbeat_age_s = 0.25;
   note.collective =
       CollectiveNote{.count = 3, .group = "dp", .op = "all_reduce", .sequence = 17, .bytes = 4096};
+  note.pid = 4711;
+  note.waiting = note.collective;
+  note.groups = {*note.collective, {.count = 2, .group = "tp", .op = "all_gather", .sequence = 9}};
   note.stack = {"a", "b"};
   return note;
 }
