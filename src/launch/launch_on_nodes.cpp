@@ -115,6 +115,7 @@ Result<LaunchOutcome> launch_on_nodes(const LaunchRequest& request,
 
   GroupAgentOptions options;
   options.hands = hands_options(request, run);
+  options.stop_signals = stop_signals(request);
   options.say = request.say;
   options.find_checkpoint = [&] { return find_resume_point(files, run.checkpoints().string(), 0); };
   options.lead = [&](const GroupAgentOptions::Epoch& epoch, const ResumePoint& point) {

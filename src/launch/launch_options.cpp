@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -120,6 +121,18 @@ CoordinatorOptions coordinator_options(const LaunchRequest& request,
                                        FileSystem& files,
                                        int incarnation,
                                        const ResumePoint& point) {
+std::vector<int> stop_signals(const LaunchRequest& request) {
+  std::vector<int> numbers;
+  for (const StopSignal signal : request.job.spec.launch.stop_signals) switch (signal) {
+      case StopSignal::kTerm: numbers.push_back(SIGTERM); break;
+      case StopSignal::kInt: numbers.push_back(SIGINT); break;
+      case StopSignal::kHup: numbers.push_back(SIGHUP); break;
+      case StopSignal::kUsr1: numbers.push_back(SIGUSR1); break;
+      case StopSignal::kUsr2: numbers.push_back(SIGUSR2); break;
+    }
+  return numbers;
+}
+
   const RunPlan plan = plan_run(request.job.spec);
   CoordinatorOptions options;
   options.supervisor = supervisor_options(request, plan, incarnation, point);
