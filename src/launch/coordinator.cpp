@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <numeric>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "llmtrain/checkpoint/writer.hpp"
@@ -36,11 +38,13 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
       supervisor_(options_.supervisor),
       incidents_(files, run),
       slots_(static_cast<std::size_t>(num_nodes())),
-      time_limit_(options_.time_limit) {
+      time_limit_(options_.time_limit),
+      status_(files, run.status().string()) {
   if (options_.deadlines) progress_.emplace(*options_.deadlines);
   std::iota(slots_.begin(), slots_.end(), 0);
   hosts_[options_.node] = options_.host;
 }
+  pids_[options_.node] = getpid();
 
 void Coordinator::start(Instant now) {
   carry_out(now, supervisor_.start(now));
@@ -58,6 +62,7 @@ void Coordinator::tick(Instant now) {
   watch_time_limit(now);
   carry_out(now, supervisor_.tick(now));
 }
+  write_status(now);
 
 void Coordinator::abort(Instant now, ExitCode code, const std::string& reason) {
   carry_out(now, supervisor_.abort(now, code, reason));
@@ -65,7 +70,7 @@ void Coordinator::abort(Instant now, ExitCode code, const std::string& reason) {
 
 std::optional<Instant> Coordinator::deadline() const {
   return earliest(earliest(supervisor_.deadline(), time_limit_.stop_at()),
-                  earliest(silent_.deadline(), store_.deadline()));
+                  earliest(earliest(silent_.deadline(), store_.deadline()), status_.deadline()));
 }
 
 void Coordinator::add_poll_fds(std::vector<pollfd>& fds) const {
@@ -108,6 +113,7 @@ void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
     supervisor_.checkpoint_committed(saved->step);
   note_times(event.body);
   sink_.on(event);
+  status_.on(event.body);
   if (step != nullptr) incidents_.step_finished(now);
 }
 
@@ -119,6 +125,9 @@ void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) 
   incidents_.note_rank(report.note);
   evidence_.saw(report.note);
   if (progress_) progress_->forget(note.rank);
+  if (!report.last_words.empty() && last_words_.size() < kMaxLastWords)
+    last_words_[note.rank] = report.last_words;
+  status_.forget(note.rank);
   if (is_failure(classify(end))) {
     incidents_.begin(now, unix_time(), report.incarnation, "process exit");
     incidents_.note_end(now, note);
@@ -141,6 +150,7 @@ void Coordinator::receive_from(Instant now, int, const RanksSeen& report) {
     incidents_.note_rank(note);
     evidence_.saw(note);
     if (progress_) progress_->sample(now, note);
+    status_.saw(now, note);
     note_steps(now, note.step);
   }
 }
@@ -226,6 +236,8 @@ void Coordinator::carry_out(Instant now, const StartWorkers& command) {
   incidents_.forget_ranks();
   evidence_.forget();
   store_.clear();
+  status_.forget_ranks();
+  last_words_.clear();
   stop_after_start_ = false;
   if (options_.in_background) return search(command);
   start_from(now, prepare(command));
@@ -350,6 +362,7 @@ void Coordinator::carry_out(Instant, const Finish& command) {
 void Coordinator::order_all(const NodeOrder& order) {
   for (int node = 0; node < num_nodes(); ++node) orders_.emplace_back(node, order);
 }
+  status_.remove();
 
 void Coordinator::emit(EventBody body) {
   sink_.on(Event{unix_time(), supervisor_.incarnation(), std::move(body)});
@@ -357,6 +370,7 @@ void Coordinator::emit(EventBody body) {
 
 void Coordinator::note(Severity severity, const std::string& text, int rank) {
   emit(Note{severity, rank, text});
+  status_.on(body);
 }
 
 std::vector<int> Coordinator::ranks_of(int node) const {
