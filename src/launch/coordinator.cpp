@@ -19,6 +19,7 @@ namespace llmtrain {
 namespace {
 
 constexpr std::size_t kTailLines = 20;
+constexpr std::size_t kMaxLastWords = 256;  // ranks; those that failed first come first
 
 double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -43,8 +44,8 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
   if (options_.deadlines) progress_.emplace(*options_.deadlines);
   std::iota(slots_.begin(), slots_.end(), 0);
   hosts_[options_.node] = options_.host;
-}
   pids_[options_.node] = getpid();
+}
 
 void Coordinator::start(Instant now) {
   carry_out(now, supervisor_.start(now));
@@ -61,8 +62,8 @@ void Coordinator::tick(Instant now) {
   watch_progress(now);
   watch_time_limit(now);
   carry_out(now, supervisor_.tick(now));
-}
   write_status(now);
+}
 
 void Coordinator::abort(Instant now, ExitCode code, const std::string& reason) {
   carry_out(now, supervisor_.abort(now, code, reason));
@@ -112,8 +113,8 @@ void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
   if (const auto* saved = std::get_if<CheckpointSaved>(&event.body))
     supervisor_.checkpoint_committed(saved->step);
   note_times(event.body);
-  sink_.on(event);
   status_.on(event.body);
+  sink_.on(event);
   if (step != nullptr) incidents_.step_finished(now);
 }
 
@@ -124,10 +125,10 @@ void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) 
   note_steps(now, report.note.step);
   incidents_.note_rank(report.note);
   evidence_.saw(report.note);
-  if (progress_) progress_->forget(note.rank);
   if (!report.last_words.empty() && last_words_.size() < kMaxLastWords)
     last_words_[note.rank] = report.last_words;
   status_.forget(note.rank);
+  if (progress_) progress_->forget(note.rank);
   if (is_failure(classify(end))) {
     incidents_.begin(now, unix_time(), report.incarnation, "process exit");
     incidents_.note_end(now, note);
@@ -149,8 +150,8 @@ void Coordinator::receive_from(Instant now, int, const RanksSeen& report) {
     if (!supervisor_.alive(note.rank)) continue;
     incidents_.note_rank(note);
     evidence_.saw(note);
-    if (progress_) progress_->sample(now, note);
     status_.saw(now, note);
+    if (progress_) progress_->sample(now, note);
     note_steps(now, note.step);
   }
 }
@@ -206,7 +207,7 @@ void Coordinator::receive_from(Instant now, int node, const StopAsked& report) {
 }
 
 void Coordinator::receive_from(Instant, int, const NodeSaid& report) {
-  note(report.severity, report.text, report.rank);
+  emit(Note{report.severity, report.rank, report.text, report.output});
 }
 
 void Coordinator::receive_from(Instant now, int node, const StoreAsked& report) {
@@ -235,9 +236,9 @@ void Coordinator::carry_out(Instant now, const Commands& commands) {
 void Coordinator::carry_out(Instant now, const StartWorkers& command) {
   incidents_.forget_ranks();
   evidence_.forget();
-  store_.clear();
   status_.forget_ranks();
   last_words_.clear();
+  store_.clear();
   stop_after_start_ = false;
   if (options_.in_background) return search(command);
   start_from(now, prepare(command));
@@ -346,9 +347,13 @@ void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
     note(Severity::kError, incident.summary);
 }
 
+// Its node has sent the end of it; when the node is gone, what lies in the run directory has to do.
 void Coordinator::show_stderr(int rank) {
   const auto path = run_.rank_stderr(incidents_.incarnation(), node_of(rank), rank);
-  for (const std::string& line : last_lines(path.string(), kTailLines)) note(Severity::kError, line, rank);
+  const auto sent = last_words_.find(rank);
+  for (const std::string& line :
+       sent != last_words_.end() ? sent->second : last_lines(path.string(), kTailLines))
+    note(Severity::kError, line, rank);
 }
 
 void Coordinator::carry_out(Instant, const Finish& command) {
@@ -357,20 +362,20 @@ void Coordinator::carry_out(Instant, const Finish& command) {
   search_wanted_.reset();
   finish_ = {to_int(command.code), command.reason};
   order_all(finish_);
+  status_.remove();
 }
 
 void Coordinator::order_all(const NodeOrder& order) {
   for (int node = 0; node < num_nodes(); ++node) orders_.emplace_back(node, order);
 }
-  status_.remove();
 
 void Coordinator::emit(EventBody body) {
+  status_.on(body);
   sink_.on(Event{unix_time(), supervisor_.incarnation(), std::move(body)});
 }
 
 void Coordinator::note(Severity severity, const std::string& text, int rank) {
   emit(Note{severity, rank, text});
-  status_.on(body);
 }
 
 std::vector<int> Coordinator::ranks_of(int node) const {

@@ -80,6 +80,7 @@ void list_fields(Is<WorkerLeft> auto& report, auto&& field) {
   field("incarnation", report.incarnation);
   field("end", report.end);
   field("note", report.note);
+  field("last_words", report.last_words);
 }
 void list_fields(Is<RanksSeen> auto& report, auto&& field) {
   field("incarnation", report.incarnation);
@@ -108,6 +109,7 @@ void list_fields(Is<NodeSaid> auto& report, auto&& field) {
   field("severity", report.severity);
   field("rank", report.rank);
   field("text", report.text);
+  field("output", report.output);
 }
 void list_fields(Is<StoreAsked> auto& report, auto&& field) {
   field("incarnation", report.incarnation);

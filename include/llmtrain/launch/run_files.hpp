@@ -27,7 +27,5 @@ Result<int> next_incident(FileSystem& files, const RunDir& run);
 Status write_source_spec(FileSystem& files, const RunDir& run, const std::string& yaml);
 // spec-<incarnation>.yaml and spec.yaml.
 Status write_resolved_spec(FileSystem& files, const RunDir& run, int incarnation, const std::string& yaml);
-// The directory for the logs of this node.
-Status make_log_directory(FileSystem& files, const RunDir& run, int incarnation, int node);
 
 }  // namespace llmtrain
