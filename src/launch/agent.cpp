@@ -2,7 +2,7 @@
 
 #include "llmtrain/launch/subprocess.hpp"
 
-#include "agent_clock.hpp"
+#include "poll_timeout.hpp"
 
 namespace llmtrain {
 
@@ -20,11 +20,11 @@ ExitCode Agent::run() {
   StopSignals signals(stop_signals_);
   if (const auto status = adopt_orphans(); !status)
     coordinator_.note(Severity::kWarning, to_string(status.error()));
-  coordinator_.start(monotonic_now());
-  exchange(monotonic_now());
+  coordinator_.start(steady_now());
+  exchange(steady_now());
   while (!coordinator_.done()) {
     wait(signals);
-    const Instant now = monotonic_now();
+    const Instant now = steady_now();
     while (const auto name = signals.take()) coordinator_.receive(now, 0, StopAsked{*name});
     hands_.poll(now);
     exchange(now);

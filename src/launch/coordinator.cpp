@@ -13,7 +13,7 @@
 #include "llmtrain/launch/log_tail.hpp"
 #include "llmtrain/launch/run_files.hpp"
 
-#include "agent_clock.hpp"
+#include "poll_timeout.hpp"
 
 namespace llmtrain {
 namespace {
@@ -181,7 +181,8 @@ void Coordinator::watch_progress(Instant now) {
   if (overdue.empty()) return;
   for (const int rank : overdue)
     if (rank != overdue.front()) evidence_.overdue(rank);
-  blame_stalled(now, overdue.front(), "it has stood still for longer than its phase may take");
+  blame_stalled(
+      now, overdue.front(), "it was stopped, or has stood still for longer than its phase may take");
 }
 
 void Coordinator::watch_time_limit(Instant now) {
@@ -194,8 +195,10 @@ void Coordinator::note_times(const EventBody& body) {
   const auto milliseconds = [](double ms) {
     return Milliseconds{static_cast<std::int64_t>(std::clamp(ms, 0.0, 1e9))};
   };
-  if (const auto* step = std::get_if<StepReport>(&body); step != nullptr && step->step_ms)
+  if (const auto* step = std::get_if<StepReport>(&body); step != nullptr && step->step_ms) {
     time_limit_.step_took(milliseconds(*step->step_ms));
+    if (progress_) progress_->step_took(step->step, milliseconds(*step->step_ms));
+  }
   if (const auto* saved = std::get_if<CheckpointSaved>(&body)) time_limit_.save_took(milliseconds(saved->ms));
 }
 

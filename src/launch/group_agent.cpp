@@ -4,7 +4,7 @@
 
 #include "llmtrain/launch/subprocess.hpp"
 
-#include "agent_clock.hpp"
+#include "poll_timeout.hpp"
 
 namespace llmtrain {
 
@@ -16,7 +16,7 @@ ExitCode GroupAgent::run() {
   if (const auto status = adopt_orphans(); !status) options_.say(to_string(status.error()));
   while (!code_) {
     wait(signals);
-    const Instant now = monotonic_now();
+    const Instant now = steady_now();
     while (const auto name = signals.take()) handle_signal(now, *name);
     for (const GroupEvent& event : group_.poll(now)) dispatch(now, event);
     begin_to_lead(now);

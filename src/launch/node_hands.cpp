@@ -7,14 +7,13 @@
 #include <fmt/format.h>
 
 #include "llmtrain/core/file_operations.hpp"
+#include "llmtrain/core/instant.hpp"
 #include "llmtrain/job/worker_exit.hpp"
 #include "llmtrain/job/worker_signals.hpp"
 #include "llmtrain/launch/process_state.hpp"
 #include "llmtrain/launch/run_files.hpp"
 #include "llmtrain/launch/stack_request.hpp"
 #include "llmtrain/shm/region.hpp"
-
-#include "agent_clock.hpp"
 
 namespace llmtrain {
 namespace {
@@ -247,7 +246,7 @@ void NodeHands::reap() {
       continue;
     }
     read_events(worker);  // what it said before it died
-    worker.finish_output(monotonic_now());
+    worker.finish_output(steady_now());
     const EndNote note{.rank = worker.rank(),
                        .pid = worker.pid(),
                        .signaled = end->signaled,
@@ -262,7 +261,7 @@ void NodeHands::reap() {
   }
   if (left.empty()) return;
   if (workers_.empty()) kill_adopted_orphans({});
-  pass_lines(monotonic_now());
+  pass_lines(steady_now());
   // Seen together, a lost peer is the consequence.
   std::stable_partition(left.begin(), left.end(), [](const NodeReport& r) { return !lost_peer(r); });
   reports_.insert(reports_.end(), left.begin(), left.end());
@@ -303,7 +302,7 @@ void NodeHands::read_stacks(std::vector<RankNote>& notes) {
   // Its answer comes through the pipe that nobody else reads meanwhile.
   const auto stacks = request.collect([&](int rank) {
     WorkerProcess& worker = workers_.at(rank);
-    worker.pump_output(monotonic_now());
+    worker.pump_output(steady_now());
     return worker.stderr_log().since(seen.at(rank));
   });
   for (RankNote& note : notes)

@@ -130,7 +130,8 @@ TEST_CASE("nodes: one with another spec is refused, and the others wait for a be
   const int first = nodes.start(0);
   const int wrong = nodes.start(1, {"--set", "optimizer.lr=0.5"});
   CHECK(nodes.wait(wrong) == 2);
-  CHECK_FALSE(nodes.console(wrong).empty());
+  INFO(nodes.console(wrong));
+  CHECK(nodes.console(wrong).find("job") != std::string::npos);
   const int right = nodes.start(1);
   CHECK(nodes.wait(first) == 0);
   CHECK(nodes.wait(right) == 0);
@@ -165,4 +166,53 @@ TEST_CASE("nodes: output of all nodes is seen where the leader is, and the statu
   CHECK(fs::exists(nodes.job.directory() + "/there/0/node1/rank3.err"));
   CHECK(fs::exists(nodes.job.run_dir() / "logs/0/node0/rank0.err"));
   CHECK_FALSE(fs::exists(nodes.job.run_dir() / "logs/0/node1"));
+}
+
+TEST_CASE("nodes: a follower agent that is stopped is given up, and rejoins when it goes on", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=20";
+  nodes.job.settings.push_back("train.duration=60 steps");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(8);
+  nodes.signal(second, SIGSTOP);
+  until([&] { return fs::exists(nodes.job.run_dir() / "incidents/incident-0.json"); });
+  nodes.signal(second, SIGCONT);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(second) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(60);
+}
+
+TEST_CASE("nodes: a leader agent that is stopped is succeeded, and fenced when it goes on", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=20";
+  nodes.job.settings.push_back("train.duration=60 steps");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(8);
+  nodes.signal(first, SIGSTOP);
+  until([&] { return nodes.console(second).find("node 1 leads") != std::string::npos; });
+  nodes.signal(first, SIGCONT);
+  CHECK(nodes.wait(first) == 69);
+  const int again = nodes.start(0);
+  CHECK(nodes.wait(second) == 0);
+  CHECK(nodes.wait(again) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(60);
+}
+
+TEST_CASE("nodes: a stopped worker is named and replaced", "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=100 2:78:0:stop";  // late enough for the run's pace to be known
+  nodes.job.settings.push_back("train.duration=80 steps");
+  nodes.job.settings.push_back("resilience.hang_min_s=2");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(second) == 0);
+  INFO(nodes.consoles());
+  nodes.job.check_history(80);
+  CHECK(nodes.job.incident(0)["first_cause"] == Json({2}));
+  CHECK(nodes.job.incident(0)["kind"] == "stopped");
 }

@@ -1,0 +1,184 @@
+#include "llmtrain/launch/coordinator.hpp"
+
+#include <thread>
+
+#include "llmtrain/launch/run_files.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+// The leader without processes and sockets: reports in, orders and membership changes out.
+
+using namespace llmtrain;
+
+namespace {
+
+constexpr Instant kNow{10'000};
+
+struct Silent : EventSink {
+  void on(const Event& event) override { events.push_back(event); }
+  std::vector<Event> events;
+};
+
+class Leader {
+ public:
+  explicit Leader(std::vector<std::string> topology_order = {}) : run_(directory_.path()) {
+    REQUIRE(make_run_directory(*files_, run_).ok());
+    CoordinatorOptions options;
+    options.supervisor.num_workers = 4;
+    options.supervisor.num_nodes = 2;
+    options.procs_per_node = 2;
+    options.epoch = 7;
+    options.host = "alpha";
+    options.topology_order = std::move(topology_order);
+    options.in_background = true;
+    options.find_checkpoint = [](int) { return Result<ResumePoint>(ResumePoint{}); };
+    coordinator.emplace(std::move(options), run_, *files_, sink);
+    coordinator->start(kNow);
+  }
+
+  // Both nodes are there, and the search for a checkpoint is over: the orders to start.
+  std::vector<StartOrder> start() {
+    coordinator->receive(kNow, 0, NodeReady{});
+    coordinator->node_joined(kNow, 1, "beta");
+    CHECK(orders<ClearOrder>(1).size() == 1);
+    coordinator->receive(kNow, 1, NodeReady{});
+    return started();
+  }
+  std::vector<StartOrder> started() {
+    std::vector<StartOrder> found;
+    while (found.empty()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      coordinator->tick(kNow);
+      for (AddressedOrder& order : coordinator->take_orders())
+        if (auto* start = std::get_if<StartOrder>(&order.order)) found.push_back(std::move(*start));
+    }
+    return found;
+  }
+  template <class T>
+  std::vector<T> orders(int node) {
+    std::vector<T> found;
+    for (AddressedOrder& order : coordinator->take_orders())
+      if (T* wanted = std::get_if<T>(&order.order); wanted != nullptr && order.node == node)
+        found.push_back(std::move(*wanted));
+    return found;
+  }
+  void killed(int incarnation, int rank) {
+    WorkerLeft left;
+    left.incarnation = incarnation;
+    left.end = {.rank = rank, .pid = 1, .signaled = true, .code = 9, .cause = "signal 9", .by_agent = true};
+    left.note.rank = rank;
+    coordinator->receive(kNow, rank / 2, left);
+  }
+
+  Silent sink;
+  std::optional<Coordinator> coordinator;
+
+ private:
+  test::TemporaryDirectory directory_;
+  std::unique_ptr<FileSystem> files_ = make_posix_filesystem();
+  RunDir run_;
+};
+
+}  // namespace
+
+TEST_CASE("coordinator: every node gets its ranks, and the epoch", "[launch]") {
+  Leader leader;
+  const auto orders = leader.start();
+  REQUIRE(orders.size() == 2);
+  for (int node = 0; node < 2; ++node) {
+    CHECK(orders[node].node == node);
+    CHECK(orders[node].first_rank == 2 * node);
+    CHECK(orders[node].num_workers == 2);
+    CHECK(orders[node].world_size == 4);
+    CHECK(orders[node].epoch == 7);
+  }
+}
+
+TEST_CASE("coordinator: the fabric's order of hosts decides whose ranks come first", "[launch]") {
+  Leader leader({"beta", "alpha"});
+  const auto orders = leader.start();
+  REQUIRE(orders.size() == 2);
+  CHECK(orders[0].node == 1);
+  CHECK(orders[0].first_rank == 0);
+  CHECK(orders[1].node == 0);
+  CHECK(orders[1].first_rank == 2);
+}
+
+TEST_CASE("coordinator: a lost node asks for a spare, kills the others, and starts again with one that comes",
+          "[launch]") {
+  Leader leader;
+  leader.start();
+  leader.coordinator->node_lost(kNow, 1, "its connection was closed");
+  const auto changes = leader.coordinator->take_changes();
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].kind == MembershipChange::Kind::kPromoteSpare);
+  CHECK(leader.orders<KillOrder>(0).size() == 1);
+  leader.killed(0, 0);
+  leader.killed(0, 1);
+  leader.killed(0, 3);  // of a node that is gone: nobody waits for it
+  leader.coordinator->node_joined(kNow, 1, "gamma");
+  leader.coordinator->receive(kNow, 1, NodeReady{});
+  const auto again = leader.started();
+  REQUIRE(again.size() == 2);
+  CHECK(again[0].incarnation == 1);
+}
+
+TEST_CASE("coordinator: a stopped agent is given up at once, one behind a cut link when steps stand still",
+          "[launch]") {
+  Leader leader;
+  leader.start();
+  SECTION("stopped") {
+    leader.coordinator->node_silent(kNow, 1, true);
+    const auto changes = leader.coordinator->take_changes();
+    REQUIRE(changes.size() == 2);
+    CHECK(changes[0].kind == MembershipChange::Kind::kGiveUp);
+    CHECK(leader.orders<KillOrder>(0).size() == 1);
+  }
+  SECTION("cut off") {
+    leader.coordinator->node_silent(kNow, 1, false);
+    const auto step = [&](Instant now, std::int64_t number) {
+      RankNote note;
+      note.step = number;
+      leader.coordinator->receive(now, 0, RanksSeen{0, {note}});
+      leader.coordinator->tick(now);
+      return leader.coordinator->take_changes();
+    };
+    CHECK(step(kNow + Milliseconds{4'000}, 1).empty());
+    CHECK(step(kNow + Milliseconds{8'000}, 2).empty());
+    CHECK(step(kNow + Milliseconds{12'999}, 2).empty());
+    const auto changes = step(kNow + Milliseconds{13'000}, 2);
+    REQUIRE(changes.size() == 2);
+    CHECK(changes[0].kind == MembershipChange::Kind::kGiveUp);
+    CHECK(changes[0].node == 1);
+  }
+}
+
+TEST_CASE("coordinator: one signal on every node is one stop; a second on one of them is impatience",
+          "[launch]") {
+  Leader leader;
+  leader.start();
+  leader.coordinator->receive(kNow, 0, StopAsked{"SIGTERM"});
+  leader.coordinator->receive(kNow, 1, StopAsked{"SIGTERM"});
+  const auto orders = leader.coordinator->take_orders();
+  REQUIRE(orders.size() == 2);
+  for (const AddressedOrder& order : orders) CHECK(std::holds_alternative<StopOrder>(order.order));
+  leader.coordinator->receive(kNow, 1, StopAsked{"SIGTERM"});
+  CHECK(leader.orders<KillOrder>(1).size() == 1);
+}
+
+TEST_CASE("coordinator: the key-value store reaches across nodes, for one incarnation", "[launch]") {
+  Leader leader;
+  leader.start();
+  const StoreRequest get{.op = StoreRequest::Op::kGet, .id = 5, .key = "k", .value = {}, .timeout_ms = 1000};
+  const StoreRequest set{.op = StoreRequest::Op::kSet, .id = 6, .key = "k", .value = std::string("\0v", 2)};
+  leader.coordinator->receive(kNow, 1, StoreAsked{0, 3, encode(get)});
+  CHECK(leader.orders<StoreAnswer>(1).empty());
+  leader.coordinator->receive(kNow, 0, StoreAsked{9, 0, encode(set)});  // of another incarnation
+  CHECK(leader.orders<StoreAnswer>(1).empty());
+  leader.coordinator->receive(kNow, 0, StoreAsked{0, 0, encode(set)});
+  const auto answers = leader.orders<StoreAnswer>(1);
+  REQUIRE(answers.size() == 1);
+  CHECK(answers[0].rank == 3);
+  CHECK(decode_store_reply(answers[0].reply)->value == std::string("\0v", 2));
+}
