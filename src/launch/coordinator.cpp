@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <numeric>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,6 +21,7 @@ namespace llmtrain {
 namespace {
 
 constexpr std::size_t kTailLines = 20;
+constexpr std::size_t kMaxLastWords = 256;  // ranks; those that failed first come first
 
 double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -38,10 +41,12 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
       supervisor_(supervisor_options()),
       incidents_(files, run),
       slots_(static_cast<std::size_t>(num_nodes())),
-      time_limit_(options_.time_limit) {
+      time_limit_(options_.time_limit),
+      status_(files, run.status().string()) {
   if (options_.deadlines) progress_.emplace(*options_.deadlines);
   std::iota(slots_.begin(), slots_.end(), 0);
   hosts_[options_.node] = options_.host;
+  pids_[options_.node] = getpid();
 }
 
 // What failed is judged here before it is decided what follows.
@@ -66,6 +71,7 @@ void Coordinator::tick(Instant now) {
   watch_progress(now);
   watch_time_limit(now);
   carry_out(now, supervisor_.tick(now));
+  write_status(now);
 }
 
 void Coordinator::abort(Instant now, ExitCode code, const std::string& reason) {
@@ -74,7 +80,7 @@ void Coordinator::abort(Instant now, ExitCode code, const std::string& reason) {
 
 std::optional<Instant> Coordinator::deadline() const {
   return earliest(earliest(supervisor_.deadline(), time_limit_.stop_at()),
-                  earliest(silent_.deadline(), store_.deadline()));
+                  earliest(earliest(silent_.deadline(), store_.deadline()), status_.deadline()));
 }
 
 void Coordinator::add_poll_fds(std::vector<pollfd>& fds) const {
@@ -116,6 +122,7 @@ void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
   if (const auto* saved = std::get_if<CheckpointSaved>(&event.body))
     supervisor_.checkpoint_committed(saved->step);
   note_times(event.body);
+  status_.on(event.body);
   sink_.on(event);
   if (step != nullptr) incidents_.step_finished(now);
   if (std::holds_alternative<CheckpointSaved>(event.body)) carry_out(now, supervisor_.grow(now));
@@ -128,6 +135,9 @@ void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) 
   note_steps(now, report.note.step);
   incidents_.note_rank(report.note);
   evidence_.saw(report.note);
+  if (!report.last_words.empty() && last_words_.size() < kMaxLastWords)
+    last_words_[note.rank] = report.last_words;
+  status_.forget(note.rank);
   if (progress_) progress_->forget(note.rank);
   const bool planned = note.by_agent && supervisor_.growing();
   if (is_failure(classify(end)) && !planned) {
@@ -151,6 +161,7 @@ void Coordinator::receive_from(Instant now, int, const RanksSeen& report) {
     if (!supervisor_.alive(note.rank)) continue;
     incidents_.note_rank(note);
     evidence_.saw(note);
+    status_.saw(now, note);
     if (progress_) progress_->sample(now, note);
     note_steps(now, note.step);
   }
@@ -210,7 +221,7 @@ void Coordinator::receive_from(Instant now, int node, const StopAsked& report) {
 }
 
 void Coordinator::receive_from(Instant, int, const NodeSaid& report) {
-  note(report.severity, report.text, report.rank);
+  emit(Note{report.severity, report.rank, report.text, report.output});
 }
 
 void Coordinator::receive_from(Instant now, int node, const StoreAsked& report) {
@@ -239,6 +250,8 @@ void Coordinator::carry_out(Instant now, const Commands& commands) {
 void Coordinator::carry_out(Instant now, const StartWorkers& command) {
   incidents_.forget_ranks();
   evidence_.forget();
+  status_.forget_ranks();
+  last_words_.clear();
   store_.clear();
   stop_after_start_ = false;
   start_orders_.clear();
@@ -377,9 +390,13 @@ void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
   if (command.excluded) exclude_node(*command.excluded);
 }
 
+// Its node has sent the end of it; when the node is gone, what lies in the run directory has to do.
 void Coordinator::show_stderr(int rank) {
   const auto path = run_.rank_stderr(incidents_.incarnation(), node_of(rank), rank);
-  for (const std::string& line : last_lines(path.string(), kTailLines)) note(Severity::kError, line, rank);
+  const auto sent = last_words_.find(rank);
+  for (const std::string& line :
+       sent != last_words_.end() ? sent->second : last_lines(path.string(), kTailLines))
+    note(Severity::kError, line, rank);
 }
 
 void Coordinator::carry_out(Instant, const Finish& command) {
@@ -388,6 +405,7 @@ void Coordinator::carry_out(Instant, const Finish& command) {
   search_wanted_.reset();
   finish_ = {to_int(command.code), command.reason};
   order_all(finish_);
+  status_.remove();
 }
 
 void Coordinator::order_all(const NodeOrder& order) {
@@ -395,6 +413,7 @@ void Coordinator::order_all(const NodeOrder& order) {
 }
 
 void Coordinator::emit(EventBody body) {
+  status_.on(body);
   sink_.on(Event{unix_time(), supervisor_.incarnation(), std::move(body)});
 }
 

@@ -6,10 +6,7 @@ void FailureEvidence::saw(const RankNote& note) {
   const auto [known, is_new] = ranks_.try_emplace(note.rank, note);
   if (is_new) return;
   RankNote merged = note;
-  // A stack and the state of the process were read before the kill; what is read afterwards lacks them.
-  if (merged.stack.empty()) merged.stack = std::move(known->second.stack);
-  if (merged.process_state.empty()) merged.process_state = std::move(known->second.process_state);
-  if (merged.wait_channel.empty()) merged.wait_channel = std::move(known->second.wait_channel);
+  fill_in(merged, known->second);
   known->second = std::move(merged);
 }
 

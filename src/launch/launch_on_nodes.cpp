@@ -123,6 +123,7 @@ Result<LaunchOutcome> launch_on_nodes(const LaunchRequest& request,
 
   GroupAgentOptions options;
   options.hands = hands_options(request, run);
+  options.stop_signals = stop_signals(request);
   options.say = request.say;
   options.silences = silences(request.job.spec);
   options.find_checkpoint = [&] { return find_resume_point(files, run.checkpoints().string(), 0); };
