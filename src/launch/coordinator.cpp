@@ -12,6 +12,8 @@
 
 #include "llmtrain/checkpoint/writer.hpp"
 #include "llmtrain/control/epoch_fence.hpp"
+#include "llmtrain/job/load_job.hpp"
+#include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/launch/log_tail.hpp"
 #include "llmtrain/launch/run_files.hpp"
 
@@ -144,6 +146,7 @@ void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) 
     incidents_.begin(now, unix_time(), report.incarnation, "process exit");
     incidents_.note_end(now, note);
     evidence_.ended(node, note);
+    evidence_.killed_for_memory(node, report.memory_kills);
     if (!note.by_agent)
       emit(WorkerExited{note.rank,
                         note.pid,
@@ -249,7 +252,6 @@ void Coordinator::carry_out(Instant now, const Commands& commands) {
 
 void Coordinator::carry_out(Instant now, const StartWorkers& command) {
   incidents_.forget_ranks();
-  evidence_.forget();
   status_.forget_ranks();
   last_words_.clear();
   store_.clear();
@@ -267,6 +269,9 @@ void Coordinator::carry_out(Instant now, const StartWorkers& command) {
     note(Severity::kWarning,
          fmt::format("goes on with {} of {} nodes: {}", slots_.size(), num_nodes(), fmt::join(slots_, ", ")));
   }
+  const auto spec = parse_resolved(yaml_, "the job as it is started");
+  has_started_ = true;
+  evidence_.forget(spec ? plan_run(*spec).mesh : MeshShape{});
   if (options_.in_background) return search(command);
   start_from(now, prepare(command, yaml_));
 }
@@ -367,7 +372,10 @@ void Coordinator::carry_out(Instant now, const KillWorkers&) {
 }
 
 JudgedFailure Coordinator::judge_failure(const FailureSigns&) {
-  verdict_ = judge(evidence_.make(hosts_, supervisor_.crashes_at_step()));
+  Evidence evidence = evidence_.make(hosts_, supervisor_.crashes_at_step());
+  for (const auto& [rank, words] : last_words_)
+    evidence.reports.push_back({rank, fmt::format("{}", fmt::join(words, "\n"))});
+  verdict_ = judge(evidence);
   return {verdict_.kind, verdict_.node};
 }
 

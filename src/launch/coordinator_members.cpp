@@ -71,6 +71,7 @@ void Coordinator::lose_node(Instant now, const LostNode& lost) {
   silent_.back(node);
   const std::string text = fmt::format("{} is lost: {}", name_of(node), lost.reason);
   note(Severity::kError, text);
+  if (options_.successor && !has_started_) record_lost_leader(now, lost);
   const std::vector<int> ranks = ranks_of(node);
   if (std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return supervisor_.alive(rank); }))
     evidence_.lost(lost);
@@ -83,6 +84,15 @@ void Coordinator::lose_node(Instant now, const LostNode& lost) {
   changes_.push_back({MembershipChange::Kind::kPromoteSpare, node});
   carry_out(now, supervisor_.node_lost(now, node, ranks));
   hosts_.erase(node);
+}
+
+// What the leader before knew of its incarnation went with it; that it is lost is known.
+void Coordinator::record_lost_leader(Instant now, const LostNode& lost) {
+  FailureEvidence evidence;
+  evidence.lost(lost);
+  incidents_.begin(now, unix_time(), supervisor_.incarnation() - 1, "lost leader");
+  incidents_.close(
+      now, std::nullopt, fmt::format("{} leads", name_of(options_.node)), judge(evidence.make(hosts_, 0)));
 }
 
 // It is to blame, and is not let in again. The leader's own node leads on, without workers.

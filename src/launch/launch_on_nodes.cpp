@@ -94,6 +94,7 @@ Result<Leadership> lead(const LaunchRequest& request,
   leadership.sink = std::move(sink);
   CoordinatorOptions options = coordinator_options(request, run, files, incarnation, point);
   options.epoch = epoch.epoch;
+  options.successor = epoch.successor;
   options.in_background = true;
   options.node = epoch.node;
   options.host = request.placement.host;

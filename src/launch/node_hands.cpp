@@ -4,6 +4,8 @@
 #include <chrono>
 #include <iterator>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "llmtrain/core/file_operations.hpp"
@@ -51,6 +53,7 @@ void NodeHands::carry_out(Instant now, const NodeOrder& order) {
 }
 
 void NodeHands::carry_out(Instant now, const StartOrder& order) {
+  new_memory_kills();                             // those of the past are not this incarnation's
   if (order.incarnation == incarnation_) return;  // said twice
   left_.clear();
   killing_ = clearing_ = false;
@@ -266,7 +269,8 @@ void NodeHands::reap() {
                        .code = end->code,
                        .cause = describe_end(end->signaled, end->code),
                        .by_agent = killing_ && end->signaled};
-    WorkerLeft report{incarnation_, note, look_at_worker(worker), {}};
+    WorkerLeft report{incarnation_, note, look_at_worker(worker), {}, 0};
+    if (note.signaled && !note.by_agent) report.memory_kills = new_memory_kills();
     if (note.signaled || note.code != 0) report.last_words = last_words(worker, note.by_agent);
     left.push_back(std::move(report));
     stores_.erase(worker.rank());
@@ -279,6 +283,13 @@ void NodeHands::reap() {
   std::stable_partition(left.begin(), left.end(), [](const NodeReport& r) { return !lost_peer(r); });
   left_.insert(left_.end(), left.begin(), left.end());
   reports_.insert(reports_.end(), left.begin(), left.end());
+}
+
+// Workers live in the memory cgroup of their agent.
+std::uint64_t NodeHands::new_memory_kills() {
+  const std::uint64_t now = oom_kills(getpid()).value_or(0);
+  const std::uint64_t before = std::exchange(memory_kills_, now);
+  return now > before ? now - before : 0;
 }
 
 RankNote NodeHands::look_at_worker(const WorkerProcess& worker) const {

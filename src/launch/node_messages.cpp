@@ -81,6 +81,7 @@ void list_fields(Is<WorkerLeft> auto& report, auto&& field) {
   field("end", report.end);
   field("note", report.note);
   field("last_words", report.last_words);
+  field("memory_kills", report.memory_kills);
 }
 void list_fields(Is<RanksSeen> auto& report, auto&& field) {
   field("incarnation", report.incarnation);

@@ -35,6 +35,7 @@ struct CoordinatorOptions {
   SupervisorOptions supervisor;
   int procs_per_node = 1;
   std::int64_t epoch = 0;     // of this leader; 0 on one node
+  bool successor = false;     // it takes over from a leader that was lost
   std::string resolved_yaml;  // for all nodes
   // The same for fewer nodes: those of supervisor.fewer_nodes.
   std::function<Result<std::string>(int nodes)> resolve_for;
@@ -130,6 +131,7 @@ class Coordinator {
   void arrange_nodes(const std::vector<int>& nodes);
   void exclude_node(int node);
   void lose_node(Instant now, const LostNode& lost);
+  void record_lost_leader(Instant now, const LostNode& lost);
   std::string name_of(int node) const;
   void write_status(Instant now);
   NodeStatus status_of(int node) const;
@@ -163,6 +165,7 @@ class Coordinator {
   StatusWriter status_;
   std::map<int, std::vector<std::string>> last_words_;  // of ranks that failed, of this incarnation
   FailureEvidence evidence_;
+  bool has_started_ = false;                // an incarnation, as the leader
   FailureVerdict verdict_;                  // of the failure that is decided on
   std::map<int, StartOrder> start_orders_;  // of the incarnation, by node
   std::string yaml_;                        // resolved, of the incarnation

@@ -77,6 +77,7 @@ class NodeHands {
   void read_stacks(std::vector<RankNote>& notes);
   void watch(Instant now);
   RankNote look_at_worker(const WorkerProcess& worker) const;
+  std::uint64_t new_memory_kills();
 
   HandsOptions options_;
   RunDir run_;

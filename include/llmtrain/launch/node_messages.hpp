@@ -73,6 +73,7 @@ struct WorkerLeft {
   EndNote end;
   RankNote note;
   std::vector<std::string> last_words;  // the end of its stderr, if it did not leave in order
+  std::uint64_t memory_kills = 0;       // by the memory cgroup of the node, since the last worker was killed
   friend bool operator==(const WorkerLeft&, const WorkerLeft&) = default;
 };
 struct RanksSeen {  // once a second, and before a kill
