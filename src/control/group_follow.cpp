@@ -176,7 +176,11 @@ void GroupCore::wait_longer(Instant now) {
   }
   if (now < next_notice_) return;
   next_notice_ = now + kNoticeEvery;
-  emit(StillMissing{fmt::format("waiting for the leader ({} s): {}", waited, where)});
+  const bool nobody_yet = state_ == State::kJoining && epoch_ == 0 && !options_.founder;
+  emit(StillMissing{fmt::format("waiting for the leader ({} s): {}{}",
+                                waited,
+                                where,
+                                nobody_yet ? "; the job begins when node 0 is started" : "")});
 }
 
 bool GroupCore::send_to_leader(std::string payload) {

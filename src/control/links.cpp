@@ -295,7 +295,10 @@ void Links::end(Instant now, LinkId id, const LinkEnd& end) {
   } else if (dialed && (end.refused || addresses_.empty())) {
     events_.push_back(DialFailed{
         end.refused ? fmt::format("refused by {}: {}", to_string(dialed_), end.why)
-                    : fmt::format("cannot reach {} ({}): {}", to_string(dialed_), dial_problem_, end.why),
+                    : fmt::format("cannot reach {}{}: {}",
+                                  to_string(dialed_),
+                                  dial_problem_ == to_string(dialed_) ? "" : " (" + dial_problem_ + ")",
+                                  end.why),
         end.refused});
   } else if (dialed) {
     dial_next(now);

@@ -42,8 +42,7 @@ void Membership::expect(const Roster& roster,
     if (entry.node != options_.node && entry.node >= 0 && entry.node < options_.world_nodes)
       expected_[entry.node] = entry.host;
   expected_until_ = until;
-  if (lost_leader && expected_.count(*lost_leader) != 0)
-    lose(*lost_leader, "it led the epoch before, and was lost", events);
+  if (lost_leader && expected_.count(*lost_leader) != 0) lose(*lost_leader, "it led until now", events);
 }
 
 std::optional<RefuseMessage> Membership::compare(const NodeIdentity& id) const {

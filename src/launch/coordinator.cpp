@@ -137,7 +137,7 @@ void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) 
   note_steps(now, report.note.step);
   incidents_.note_rank(report.note);
   evidence_.saw(report.note);
-  if (!report.last_words.empty() && last_words_.size() < kMaxLastWords)
+  if ((note.signaled || note.code != 0) && last_words_.size() < kMaxLastWords)
     last_words_[note.rank] = report.last_words;
   status_.forget(note.rank);
   if (progress_) progress_->forget(note.rank);

@@ -44,8 +44,10 @@ void GroupAgent::handle(Instant, const FollowsLeader& event) {
 }
 
 void GroupAgent::handle(Instant, const LeaderSilent& event) {
-  options_.say(event.link_acks ? "no word from the leader: its agent stands still"
-                               : "no word from the leader: the link is cut; training goes on");
+  options_.say(event.link_acks
+                   ? "no word from the leader: its agent stands still; workers go on as long as they can"
+                   : "the leader cannot be reached: its agent is gone or the link is cut; workers go on as "
+                     "long as they can");
 }
 
 void GroupAgent::handle(Instant, const LeaderBack&) {
@@ -96,7 +98,8 @@ void GroupAgent::handle(Instant now, const Received& event) {
   const auto order = order_from_json(event.payload);
   if (!order) return garbled(order.error());
   if (const auto* finish = std::get_if<FinishOrder>(&*order))
-    return end(static_cast<ExitCode>(finish->code), "the job has ended: " + finish->reason);
+    return end(static_cast<ExitCode>(finish->code),
+               fmt::format("the job has ended: {} (exit code {})", finish->reason, finish->code));
   hands_.carry_out(now, *order);
 }
 

@@ -60,8 +60,13 @@ std::string rank_rows(const StatusFile& agents) {
   std::string text;
   std::size_t ranks = 0;
   for (const NodeStatus& node : agents.nodes) {
-    text +=
-        plain(fmt::format("\nnode {} {} (pid {}): {}", node.node, node.host, node.pid, node.control)) + "\n";
+    text += "\n" +
+            plain(fmt::format("node {}{}{}: {}",
+                              node.node,
+                              node.host.empty() ? "" : " " + node.host,
+                              node.pid > 0 ? fmt::format(" (pid {})", node.pid) : "",
+                              node.control)) +
+            "\n";
     for (const RankStatus& rank : node.ranks)
       if (++ranks <= kMostRanks)
         text += plain(fmt::format(

@@ -108,7 +108,7 @@ TEST_CASE("run files: specs are replaced whole, one is kept for each incarnation
   CHECK(*read_file(*files, run.resolved_spec(0).string(), 100) == "first");
   CHECK(*read_file(*files, run.resolved_spec(1).string(), 100) == "cut to fit");
   CHECK(*read_file(*files, run.resolved_spec().string(), 100) == "second");
-  REQUIRE(make_log_directory(*files, run, 1, 0).ok());
+  REQUIRE(make_directories(*files, run.logs(1, 0).string()).ok());
   CHECK(fs::is_directory(run.logs(1, 0)));
 }
 

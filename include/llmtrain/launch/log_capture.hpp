@@ -17,7 +17,7 @@
 // The file is rotated by bytes. Pieces are <path>, <path>.1, <path>.2, ... in the order of time. The first is
 // kept for good, since it tells how a failure began; of the others the newest `keep` stay. A disk that is
 // full or a file that cannot be made costs the worker nothing: its output is read and dropped, and counted.
-// Nothing here blocks.
+// Nothing here waits for the worker; a write waits for the disk, as every write does.
 namespace llmtrain {
 
 struct LogLimits {
