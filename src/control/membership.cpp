@@ -16,13 +16,14 @@ RefuseMessage final_refusal(ErrorCode code, std::string text) {
 }
 
 // Two digests that differ, with as much of them as tells them apart.
-std::optional<RefuseMessage> differs(const char* what,
+std::optional<RefuseMessage> differs(ErrorCode code,
+                                     const char* what,
                                      const std::string& here,
                                      const std::string& there,
                                      const std::string& host,
                                      const char* advice) {
   if (here == there) return std::nullopt;
-  return final_refusal(ErrorCode::kPreflight,
+  return final_refusal(code,
                        fmt::format("the {} of {} is {:.64}, the leader's is {:.64}; {}",
                                    what,
                                    host,
@@ -52,16 +53,23 @@ std::optional<RefuseMessage> Membership::compare(const NodeIdentity& id) const {
         ErrorCode::kUsage,
         fmt::format(
             "{} asks for job '{}' (--rdzv-id), this leader leads '{}'", id.host, id.rdzv_id, own.rdzv_id));
-  if (auto no = differs("build", own.build, id.build, id.host, "start the same build on every node"))
+  // Another build or other data is the node's fault; another job is that of whoever started it there.
+  if (auto no = differs(
+          ErrorCode::kPreflight, "build", own.build, id.build, id.host, "start the same build on every node"))
     return no;
-  if (auto no = differs("job spec's digest",
+  if (auto no = differs(ErrorCode::kInvalidSpec,
+                        "job spec's digest",
                         own.job_digest,
                         id.job_digest,
                         id.host,
                         "give every node the same job files and overrides"))
     return no;
-  return differs(
-      "data's digest", own.data_digest, id.data_digest, id.host, "every node must see the same data files");
+  return differs(ErrorCode::kPreflight,
+                 "data's digest",
+                 own.data_digest,
+                 id.data_digest,
+                 id.host,
+                 "every node must see the same data files");
 }
 
 Admission Membership::admit(Instant now, LinkId link, const JoinMessage& join) {

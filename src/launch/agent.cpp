@@ -6,12 +6,18 @@
 
 namespace llmtrain {
 
-Agent::Agent(
-    HandsOptions hands, CoordinatorOptions coordinator, const RunDir& run, FileSystem& files, EventSink& sink)
-    : hands_(std::move(hands), run, files), coordinator_(std::move(coordinator), run, files, sink) {}
+Agent::Agent(HandsOptions hands,
+             CoordinatorOptions coordinator,
+             std::vector<int> stop_signals,
+             const RunDir& run,
+             FileSystem& files,
+             EventSink& sink)
+    : stop_signals_(std::move(stop_signals)),
+      hands_(std::move(hands), run, files),
+      coordinator_(std::move(coordinator), run, files, sink) {}
 
 ExitCode Agent::run() {
-  StopSignals signals;
+  StopSignals signals(stop_signals_);
   if (const auto status = adopt_orphans(); !status)
     coordinator_.note(Severity::kWarning, to_string(status.error()));
   coordinator_.start(steady_now());

@@ -5,11 +5,15 @@
 #include <filesystem>
 #include <numeric>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "llmtrain/checkpoint/writer.hpp"
 #include "llmtrain/control/epoch_fence.hpp"
+#include "llmtrain/job/load_job.hpp"
+#include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/launch/log_tail.hpp"
 #include "llmtrain/launch/run_files.hpp"
 
@@ -19,6 +23,7 @@ namespace llmtrain {
 namespace {
 
 constexpr std::size_t kTailLines = 20;
+constexpr std::size_t kMaxLastWords = 256;  // ranks; those that failed first come first
 
 double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -38,10 +43,12 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
       supervisor_(supervisor_options()),
       incidents_(files, run),
       slots_(static_cast<std::size_t>(num_nodes())),
-      time_limit_(options_.time_limit) {
+      time_limit_(options_.time_limit),
+      status_(files, run.status().string()) {
   if (options_.deadlines) progress_.emplace(*options_.deadlines);
   std::iota(slots_.begin(), slots_.end(), 0);
   hosts_[options_.node] = options_.host;
+  pids_[options_.node] = getpid();
 }
 
 // What failed is judged here before it is decided what follows.
@@ -66,6 +73,7 @@ void Coordinator::tick(Instant now) {
   watch_progress(now);
   watch_time_limit(now);
   carry_out(now, supervisor_.tick(now));
+  write_status(now);
 }
 
 void Coordinator::abort(Instant now, ExitCode code, const std::string& reason) {
@@ -74,7 +82,7 @@ void Coordinator::abort(Instant now, ExitCode code, const std::string& reason) {
 
 std::optional<Instant> Coordinator::deadline() const {
   return earliest(earliest(supervisor_.deadline(), time_limit_.stop_at()),
-                  earliest(silent_.deadline(), store_.deadline()));
+                  earliest(earliest(silent_.deadline(), store_.deadline()), status_.deadline()));
 }
 
 void Coordinator::add_poll_fds(std::vector<pollfd>& fds) const {
@@ -116,6 +124,7 @@ void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
   if (const auto* saved = std::get_if<CheckpointSaved>(&event.body))
     supervisor_.checkpoint_committed(saved->step);
   note_times(event.body);
+  status_.on(event.body);
   sink_.on(event);
   if (step != nullptr) incidents_.step_finished(now);
   if (std::holds_alternative<CheckpointSaved>(event.body)) carry_out(now, supervisor_.grow(now));
@@ -128,12 +137,16 @@ void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) 
   note_steps(now, report.note.step);
   incidents_.note_rank(report.note);
   evidence_.saw(report.note);
+  if (!report.last_words.empty() && last_words_.size() < kMaxLastWords)
+    last_words_[note.rank] = report.last_words;
+  status_.forget(note.rank);
   if (progress_) progress_->forget(note.rank);
   const bool planned = note.by_agent && supervisor_.growing();
   if (is_failure(classify(end)) && !planned) {
     incidents_.begin(now, unix_time(), report.incarnation, "process exit");
     incidents_.note_end(now, note);
     evidence_.ended(node, note);
+    evidence_.killed_for_memory(node, report.memory_kills);
     if (!note.by_agent)
       emit(WorkerExited{note.rank,
                         note.pid,
@@ -151,6 +164,7 @@ void Coordinator::receive_from(Instant now, int, const RanksSeen& report) {
     if (!supervisor_.alive(note.rank)) continue;
     incidents_.note_rank(note);
     evidence_.saw(note);
+    status_.saw(now, note);
     if (progress_) progress_->sample(now, note);
     note_steps(now, note.step);
   }
@@ -181,7 +195,8 @@ void Coordinator::watch_progress(Instant now) {
   if (overdue.empty()) return;
   for (const int rank : overdue)
     if (rank != overdue.front()) evidence_.overdue(rank);
-  blame_stalled(now, overdue.front(), "it has stood still for longer than its phase may take");
+  blame_stalled(
+      now, overdue.front(), "it was stopped, or has stood still for longer than its phase may take");
 }
 
 void Coordinator::watch_time_limit(Instant now) {
@@ -194,8 +209,10 @@ void Coordinator::note_times(const EventBody& body) {
   const auto milliseconds = [](double ms) {
     return Milliseconds{static_cast<std::int64_t>(std::clamp(ms, 0.0, 1e9))};
   };
-  if (const auto* step = std::get_if<StepReport>(&body); step != nullptr && step->step_ms)
+  if (const auto* step = std::get_if<StepReport>(&body); step != nullptr && step->step_ms) {
     time_limit_.step_took(milliseconds(*step->step_ms));
+    if (progress_) progress_->step_took(step->step, milliseconds(*step->step_ms));
+  }
   if (const auto* saved = std::get_if<CheckpointSaved>(&body)) time_limit_.save_took(milliseconds(saved->ms));
 }
 
@@ -207,7 +224,7 @@ void Coordinator::receive_from(Instant now, int node, const StopAsked& report) {
 }
 
 void Coordinator::receive_from(Instant, int, const NodeSaid& report) {
-  note(report.severity, report.text, report.rank);
+  emit(Note{report.severity, report.rank, report.text, report.output});
 }
 
 void Coordinator::receive_from(Instant now, int node, const StoreAsked& report) {
@@ -235,7 +252,8 @@ void Coordinator::carry_out(Instant now, const Commands& commands) {
 
 void Coordinator::carry_out(Instant now, const StartWorkers& command) {
   incidents_.forget_ranks();
-  evidence_.forget();
+  status_.forget_ranks();
+  last_words_.clear();
   store_.clear();
   stop_after_start_ = false;
   start_orders_.clear();
@@ -251,6 +269,9 @@ void Coordinator::carry_out(Instant now, const StartWorkers& command) {
     note(Severity::kWarning,
          fmt::format("goes on with {} of {} nodes: {}", slots_.size(), num_nodes(), fmt::join(slots_, ", ")));
   }
+  const auto spec = parse_resolved(yaml_, "the job as it is started");
+  has_started_ = true;
+  evidence_.forget(spec ? plan_run(*spec).mesh : MeshShape{});
   if (options_.in_background) return search(command);
   start_from(now, prepare(command, yaml_));
 }
@@ -351,7 +372,10 @@ void Coordinator::carry_out(Instant now, const KillWorkers&) {
 }
 
 JudgedFailure Coordinator::judge_failure(const FailureSigns&) {
-  verdict_ = judge(evidence_.make(hosts_, supervisor_.crashes_at_step()));
+  Evidence evidence = evidence_.make(hosts_, supervisor_.crashes_at_step());
+  for (const auto& [rank, words] : last_words_)
+    evidence.reports.push_back({rank, fmt::format("{}", fmt::join(words, "\n"))});
+  verdict_ = judge(evidence);
   return {verdict_.kind, verdict_.node};
 }
 
@@ -374,9 +398,13 @@ void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
   if (command.excluded) exclude_node(*command.excluded);
 }
 
+// Its node has sent the end of it; when the node is gone, what lies in the run directory has to do.
 void Coordinator::show_stderr(int rank) {
   const auto path = run_.rank_stderr(incidents_.incarnation(), node_of(rank), rank);
-  for (const std::string& line : last_lines(path.string(), kTailLines)) note(Severity::kError, line, rank);
+  const auto sent = last_words_.find(rank);
+  for (const std::string& line :
+       sent != last_words_.end() ? sent->second : last_lines(path.string(), kTailLines))
+    note(Severity::kError, line, rank);
 }
 
 void Coordinator::carry_out(Instant, const Finish& command) {
@@ -385,6 +413,7 @@ void Coordinator::carry_out(Instant, const Finish& command) {
   search_wanted_.reset();
   finish_ = {to_int(command.code), command.reason};
   order_all(finish_);
+  status_.remove();
 }
 
 void Coordinator::order_all(const NodeOrder& order) {
@@ -392,6 +421,7 @@ void Coordinator::order_all(const NodeOrder& order) {
 }
 
 void Coordinator::emit(EventBody body) {
+  status_.on(body);
   sink_.on(Event{unix_time(), supervisor_.incarnation(), std::move(body)});
 }
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "llmtrain/launch/coordinator.hpp"
@@ -13,12 +15,18 @@ double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+std::string this_host() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
 }  // namespace
 
-void Coordinator::node_joined(Instant now, int node, const std::string& host) {
+void Coordinator::node_joined(Instant now, int node, const std::string& host, std::int64_t pid) {
   // Whoever held this number has left without a word.
   carry_out(now, supervisor_.node_lost(now, node, ranks_of(node)));
   hosts_[node] = host;
+  pids_[node] = pid;
   silent_.back(node);
   unreachable_.erase(node);
   note(Severity::kInfo, fmt::format("{} has joined", name_of(node)));
@@ -63,6 +71,7 @@ void Coordinator::lose_node(Instant now, const LostNode& lost) {
   silent_.back(node);
   const std::string text = fmt::format("{} is lost: {}", name_of(node), lost.reason);
   note(Severity::kError, text);
+  if (options_.successor && !has_started_) record_lost_leader(now, lost);
   const std::vector<int> ranks = ranks_of(node);
   if (std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return supervisor_.alive(rank); }))
     evidence_.lost(lost);
@@ -75,6 +84,15 @@ void Coordinator::lose_node(Instant now, const LostNode& lost) {
   changes_.push_back({MembershipChange::Kind::kPromoteSpare, node});
   carry_out(now, supervisor_.node_lost(now, node, ranks));
   hosts_.erase(node);
+}
+
+// What the leader before knew of its incarnation went with it; that it is lost is known.
+void Coordinator::record_lost_leader(Instant now, const LostNode& lost) {
+  FailureEvidence evidence;
+  evidence.lost(lost);
+  incidents_.begin(now, unix_time(), supervisor_.incarnation() - 1, "lost leader");
+  incidents_.close(
+      now, std::nullopt, fmt::format("{} leads", name_of(options_.node)), judge(evidence.make(hosts_, 0)));
 }
 
 // It is to blame, and is not let in again. The leader's own node leads on, without workers.
@@ -109,6 +127,37 @@ void Coordinator::arrange_nodes(const std::vector<int>& nodes) {
   std::sort(slots_.begin(), slots_.end(), [&](int a, int b) {
     return std::pair(place(a), a) < std::pair(place(b), b);
   });
+}
+
+void Coordinator::write_status(Instant now) {
+  if (done() || !status_.due(now)) return;
+  StatusFile status;
+  status.epoch = options_.epoch;
+  status.incarnation = supervisor_.incarnation();
+  status.state = supervisor_.stopping()                        ? "stopping"
+                 : supervisor_.running() && status_.any_rank() ? "running"
+                 : status_.restarts() > 0                      ? "restarting"
+                                                               : "starting";
+  status.max_restarts = options_.supervisor.max_restarts;
+  for (int node = 0; node < num_nodes(); ++node) status.nodes.push_back(status_of(node));
+  status_.write(now, unix_time(), std::move(status));
+}
+
+NodeStatus Coordinator::status_of(int node) const {
+  NodeStatus status;
+  status.node = node;
+  const auto host = hosts_.find(node);
+  if (host != hosts_.end()) {
+    status.host = host->second;
+    const auto pid = pids_.find(node);
+    if (pid != pids_.end()) status.pid = pid->second;
+  }
+  if (node == options_.node && status.host.empty()) status.host = this_host();
+  status.control = host == hosts_.end()      ? "missing"
+                   : node == options_.node   ? "leader"
+                   : silent_.is_silent(node) ? "silent"
+                                             : "member";
+  return status;
 }
 
 std::string Coordinator::name_of(int node) const {

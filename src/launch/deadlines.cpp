@@ -75,22 +75,38 @@ PhaseClass ProgressWatch::class_of(const RankNote& note) const {
   return note.step <= resumed_step_ ? PhaseClass::kFirstStep : PhaseClass::kStep;
 }
 
+void ProgressWatch::step_took(std::int64_t step, milliseconds duration) {
+  limits_.observe(step <= resumed_step_ + 1 ? PhaseClass::kFirstStep : PhaseClass::kStep, duration);
+}
+
+// Steps are measured by the run itself. What lies between them is seen here: a save, an evaluation, a start.
 void ProgressWatch::sample(Instant now, const RankNote& note) {
   if (note.phase == to_string(Phase::kFinished)) return forget(note.rank);
-  const Stretch current{class_of(note), note.step, now};
-  const auto [known, is_new] = ranks_.try_emplace(note.rank, current);
-  Stretch& before = known->second;
-  if (is_new || (before.which == current.which && before.step == current.step)) return;
-  const std::int64_t steps = current.step - before.step;
-  // Several steps between two samples: each took its part. A save or an evaluation is a stretch by itself.
-  const milliseconds took = (now - before.since) / std::max<std::int64_t>(steps, 1);
-  const bool whole_step = before.which == PhaseClass::kStep || before.which == PhaseClass::kFirstStep;
-  if (!whole_step || steps > 0) limits_.observe(before.which, took);
-  before = current;
+  const auto [known, is_new] = ranks_.try_emplace(note.rank, Stretch{class_of(note), note.step, now});
+  Stretch& stretch = known->second;
+  if (note.process_state != "T")
+    stretch.stopped_since.reset();
+  else if (!stretch.stopped_since)
+    stretch.stopped_since = now;
+  const PhaseClass which = class_of(note);
+  if (is_new || (stretch.which == which && stretch.step == note.step)) return;
+  if (stretch.which != PhaseClass::kStep && stretch.which != PhaseClass::kFirstStep)
+    limits_.observe(stretch.which, now - stretch.since);
+  stretch.which = which;
+  stretch.step = note.step;
+  stretch.since = now;
+}
+
+std::vector<int> ProgressWatch::stopped(Instant now) const {
+  std::vector<int> ranks;
+  for (const auto& [rank, stretch] : ranks_)
+    if (stretch.stopped_since && now - *stretch.stopped_since >= stopped_limit_) ranks.push_back(rank);
+  return ranks;
 }
 
 std::vector<int> ProgressWatch::overdue(Instant now) const {
-  std::vector<int> ranks;
+  std::vector<int> ranks = stopped(now);
+  if (!ranks.empty()) return ranks;
   for (const auto& [rank, stretch] : ranks_) {
     if (now - stretch.since > limits_.limit(stretch.which))
       ranks.push_back(rank);

@@ -12,7 +12,7 @@ GroupAgent::GroupAgent(GroupAgentOptions options, ControlGroup& group, const Run
     : options_(std::move(options)), group_(group), hands_(options_.hands, run, files) {}
 
 ExitCode GroupAgent::run() {
-  StopSignals signals;
+  StopSignals signals(options_.stop_signals);
   if (const auto status = adopt_orphans(); !status) options_.say(to_string(status.error()));
   while (!code_) {
     wait(signals);

@@ -68,7 +68,8 @@ void GroupAgent::handle(Instant, const Fenced& event) {
 }
 
 void GroupAgent::handle(Instant now, const MemberJoined& event) {
-  if (coordinator() != nullptr) coordinator()->node_joined(now, event.node, event.identity.host);
+  if (coordinator() != nullptr)
+    coordinator()->node_joined(now, event.node, event.identity.host, event.identity.pid);
 }
 void GroupAgent::handle(Instant now, const SpareJoined& event) {
   if (coordinator() != nullptr) coordinator()->spare_joined(now, event.identity.host);

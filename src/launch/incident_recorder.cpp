@@ -20,6 +20,12 @@ void IncidentRecorder::begin(Instant now, double unix_time, int incarnation, con
   incident_.detected_by = detected_by;
 }
 
+void IncidentRecorder::note_rank(RankNote note) {
+  const auto known = ranks_.find(note.rank);
+  if (known != ranks_.end()) fill_in(note, known->second);
+  ranks_.insert_or_assign(note.rank, std::move(note));
+}
+
 void IncidentRecorder::note_end(Instant now, EndNote end) {
   end.at_ms = static_cast<double>((now - began_).count());
   incident_.chain.push_back(std::move(end));

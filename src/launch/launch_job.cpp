@@ -27,6 +27,7 @@ Result<LaunchOutcome> launch_job(const LaunchRequest& request, FileSystem& files
   LLMTRAIN_ASSIGN(sink, make_sink(run));
   Agent agent(hands_options(request, run),
               coordinator_options(request, run, files, incarnation, point),
+              stop_signals(request),
               run,
               files,
               *sink);

@@ -94,6 +94,7 @@ Result<Leadership> lead(const LaunchRequest& request,
   leadership.sink = std::move(sink);
   CoordinatorOptions options = coordinator_options(request, run, files, incarnation, point);
   options.epoch = epoch.epoch;
+  options.successor = epoch.successor;
   options.in_background = true;
   options.node = epoch.node;
   options.host = request.placement.host;
@@ -123,6 +124,7 @@ Result<LaunchOutcome> launch_on_nodes(const LaunchRequest& request,
 
   GroupAgentOptions options;
   options.hands = hands_options(request, run);
+  options.stop_signals = stop_signals(request);
   options.say = request.say;
   options.silences = silences(request.job.spec);
   options.find_checkpoint = [&] { return find_resume_point(files, run.checkpoints().string(), 0); };

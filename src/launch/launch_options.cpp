@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -45,6 +47,28 @@ std::optional<DeadlineOptions> deadline_options(const ResilienceSpec& resilience
   options.startup_timeout = seconds(resilience.startup_timeout_s);
   options.collective_timeout = seconds(resilience.collective_timeout_s);
   return options;
+}
+
+LogLimits log_limits(const LogSpec& log) {
+  LogLimits limits;
+  limits.max_bytes = static_cast<std::uint64_t>(log.max_bytes);
+  limits.keep = log.keep;
+  return limits;
+}
+
+// A flag or the scheduler's variable wins over the job.
+Tee tee_of(const LaunchRequest& request) {
+  const LogTee wanted = request.job.spec.launch.log.tee;
+  const char* const by_job = wanted == LogTee::kAll ? "3" : wanted == LogTee::kFirst ? "0:3" : "0";
+  auto tee = Tee::parse(request.placement.tee.value_or(by_job));
+  return tee ? std::move(tee).value() : Tee();  // what the placement says was read before
+}
+
+std::optional<std::string> log_directory(const LaunchRequest& request) {
+  if (!request.placement.log_dir) return std::nullopt;
+  std::error_code unknown;
+  const auto absolute = std::filesystem::absolute(*request.placement.log_dir, unknown);
+  return unknown ? *request.placement.log_dir : absolute.string();
 }
 
 // What the scheduler says in the time of day, on the clock of the agent.
@@ -113,6 +137,18 @@ Status check_invariants(FileSystem& files, const ResumePoint& point, const JobSp
   return ok_status();
 }
 
+std::vector<int> stop_signals(const LaunchRequest& request) {
+  std::vector<int> numbers;
+  for (const StopSignal signal : request.job.spec.launch.stop_signals) switch (signal) {
+      case StopSignal::kTerm: numbers.push_back(SIGTERM); break;
+      case StopSignal::kInt: numbers.push_back(SIGINT); break;
+      case StopSignal::kHup: numbers.push_back(SIGHUP); break;
+      case StopSignal::kUsr1: numbers.push_back(SIGUSR1); break;
+      case StopSignal::kUsr2: numbers.push_back(SIGUSR2); break;
+    }
+  return numbers;
+}
+
 Milliseconds join_timeout(const LaunchRequest& request) {
   return seconds(request.job.spec.launch.join_timeout_s);
 }
@@ -121,6 +157,9 @@ HandsOptions hands_options(const LaunchRequest& request, const RunDir& run) {
   HandsOptions options;
   options.worker.executable = request.executable;
   options.worker.environment = worker_environment(request);
+  options.worker.log = log_limits(request.job.spec.launch.log);
+  options.tee = tee_of(request);
+  options.log_dir = log_directory(request);
   options.worker.request.run_dir = run.root().string();
   options.worker.request.engine_path = request.engine_path;
   if (request.placement.max_nodes > 1) options.worker.request.address = request.placement.address;

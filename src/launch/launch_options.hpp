@@ -22,6 +22,7 @@ std::optional<std::string> finished_text(const LaunchRequest& request,
                                          const RunDir& run,
                                          const ResumePoint& point);
 
+std::vector<int> stop_signals(const LaunchRequest& request);
 Milliseconds join_timeout(const LaunchRequest& request);
 HandsOptions hands_options(const LaunchRequest& request, const RunDir& run);
 CoordinatorOptions coordinator_options(const LaunchRequest& request,

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "llmtrain/launch/log_tail.hpp"
+
 namespace llmtrain {
 namespace {
 
@@ -79,8 +81,26 @@ void LogCapture::finish(StormGate::Instant now) {
   say_dropped(gate_.last_notice());
 }
 
+void LogCapture::remember(std::string_view bytes) {
+  seen_ += bytes.size();
+  if (limits_.recent == 0) return;
+  recent_ += bytes.substr(bytes.size() - std::min(bytes.size(), limits_.recent));
+  // Cut seldom, so that a byte is moved once or twice and not with every read.
+  if (recent_.size() > 2 * limits_.recent) recent_.erase(0, recent_.size() - limits_.recent);
+}
+
+std::string_view LogCapture::since(std::uint64_t seen) const {
+  const std::uint64_t wanted = seen_ - std::min(seen, seen_);
+  return std::string_view(recent_).substr(recent_.size() - std::min<std::uint64_t>(wanted, recent_.size()));
+}
+
+std::vector<std::string> LogCapture::tail(std::size_t max_lines) const {
+  return last_lines_of(recent_, max_lines);
+}
+
 // Of what comes too fast whole lines are kept: the start of a cut one goes, and the rest of it when it comes.
 void LogCapture::take(StormGate::Instant now, std::string_view bytes) {
+  remember(bytes);
   const bool ends_a_line = bytes.back() == '\n';
   std::string_view text = bytes.substr(0, gate_.admit(now, bytes.size()));
   const bool cut = text.size() < bytes.size();

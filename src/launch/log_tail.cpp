@@ -1,27 +1,40 @@
 #include "llmtrain/launch/log_tail.hpp"
 
-#include <algorithm>
 #include <fstream>
+#include <iterator>
+
+#include "llmtrain/launch/line_filter.hpp"
 
 namespace llmtrain {
+namespace {
 
-std::vector<std::string> last_lines(const std::string& path, std::size_t max_lines) {
-  constexpr std::streamoff kMaxBytes = 16 * 1024;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return {};
-  const std::streamoff size = file.tellg();
-  const bool cut = size > kMaxBytes;
-  file.seekg(cut ? size - kMaxBytes : 0);
+constexpr std::size_t kMaxBytes = 16 * 1024;
+
+}  // namespace
+
+std::vector<std::string> last_lines_of(std::string_view text, std::size_t max_lines) {
+  const bool cut = text.size() > kMaxBytes;
+  if (cut) text.remove_prefix(text.size() - kMaxBytes);
   std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
-    for (char& c : line)
-      if (static_cast<unsigned char>(c) < ' ' && c != '\t') c = '?';
-    lines.push_back(std::move(line));
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    lines.push_back(printable_line(text.substr(0, end)));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   if (cut && lines.size() > 1) lines.erase(lines.begin());  // it starts in the middle
   if (lines.size() > max_lines)
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(max_lines));
   return lines;
+}
+
+std::vector<std::string> last_lines(const std::string& path, std::size_t max_lines) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return {};
+  const auto size = static_cast<std::streamoff>(file.tellg());
+  constexpr auto kRead = static_cast<std::streamoff>(kMaxBytes) + 1;  // one more says that it was cut
+  file.seekg(size > kRead ? size - kRead : 0);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return last_lines_of(text, max_lines);
 }
 
 }  // namespace llmtrain

@@ -4,9 +4,12 @@
 #include <chrono>
 #include <iterator>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "llmtrain/core/file_operations.hpp"
+#include "llmtrain/core/instant.hpp"
 #include "llmtrain/job/worker_exit.hpp"
 #include "llmtrain/job/worker_signals.hpp"
 #include "llmtrain/launch/process_state.hpp"
@@ -18,6 +21,8 @@ namespace llmtrain {
 namespace {
 
 constexpr Milliseconds kLookPeriod{1000};
+constexpr std::size_t kLastLines = 20;
+constexpr std::size_t kMaxWaitingReports = 1000;  // then lines of output are not reported any more
 
 std::int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
@@ -28,16 +33,27 @@ bool lost_peer(const NodeReport& report) {
   return classify({.rank = end.rank, .signaled = end.signaled, .code = end.code}) == ExitClass::kLostPeer;
 }
 
+// The stack of a worker that was killed was read on its own; what it said before is of interest here.
+std::vector<std::string> last_words(const WorkerProcess& worker, bool killed_by_agent) {
+  std::vector<std::string> lines = worker.stderr_log().tail(killed_by_agent ? 10 * kLastLines : kLastLines);
+  if (killed_by_agent)
+    std::erase_if(lines, [](const std::string& line) { return line.starts_with(kStackPrefix); });
+  if (lines.size() > kLastLines)
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kLastLines));
+  return lines;
+}
+
 }  // namespace
 
 NodeHands::NodeHands(HandsOptions options, const RunDir& run, FileSystem& files)
-    : options_(std::move(options)), run_(run), files_(files) {}
+    : options_(std::move(options)), run_(run), files_(files), console_(options_.tee) {}
 
 void NodeHands::carry_out(Instant now, const NodeOrder& order) {
   std::visit([&](const auto& o) { carry_out(now, o); }, order);
 }
 
 void NodeHands::carry_out(Instant now, const StartOrder& order) {
+  new_memory_kills();                             // those of the past are not this incarnation's
   if (order.incarnation == incarnation_) return;  // said twice
   left_.clear();
   killing_ = clearing_ = false;
@@ -74,10 +90,18 @@ Status NodeHands::check(const StartOrder& order) const {
 
 Status NodeHands::start(const StartOrder& order) {
   LLMTRAIN_TRY(check(order));
-  LLMTRAIN_TRY(make_log_directory(files_, run_, order.incarnation, order.node));
+  const std::string logs = log_directory(order).string();
+  LLMTRAIN_TRY(make_directories(files_, logs));
+  console_.start(logs);
   LLMTRAIN_ASSIGN(shm, create_shm_region(order.num_workers));
   for (int local = 0; local < order.num_workers; ++local) LLMTRAIN_TRY(start_worker(order, local, shm.get()));
   return ok_status();
+}
+
+std::filesystem::path NodeHands::log_directory(const StartOrder& order) const {
+  if (!options_.log_dir) return run_.logs(order.incarnation, order.node);
+  return std::filesystem::path(*options_.log_dir) / std::to_string(order.incarnation) /
+         fmt::format("node{}", order.node);
 }
 
 Status NodeHands::start_worker(const StartOrder& order, int local_rank, int shm_fd) {
@@ -91,11 +115,16 @@ Status NodeHands::start_worker(const StartOrder& order, int local_rank, int shm_
   request.spec_yaml = order.spec_yaml;
   request.epoch = order.epoch;
   if (!order.checkpoint.empty()) request.resume_path = (run_.checkpoints() / order.checkpoint).string();
-  request.error_file =
-      (run_.logs(order.incarnation, order.node) / fmt::format("rank{}.error.json", request.rank)).string();
+  const auto log_file = [&, logs = log_directory(order)](const char* what) {
+    return (logs / fmt::format("rank{}.{}", request.rank, what)).string();
+  };
+  request.error_file = log_file("error.json");
   launch.shm_fd = shm_fd;
-  launch.stdout_path = run_.rank_stdout(order.incarnation, order.node, request.rank).string();
-  launch.stderr_path = run_.rank_stderr(order.incarnation, order.node, request.rank).string();
+  launch.stdout_path = log_file("out");
+  launch.stderr_path = log_file("err");
+  launch.line = [this, rank = request.rank, local_rank](WorkerStream stream, std::string_view text) {
+    console_.line(rank, local_rank, stream, text);
+  };
   UniqueFd workers_end;
   if (order.nodes > 1) {
     LLMTRAIN_ASSIGN(ends, WorkerStore::open());
@@ -132,6 +161,8 @@ void NodeHands::add_poll_fds(std::vector<pollfd>& fds) const {
   for (const auto& [rank, worker] : workers_) {
     fds.push_back({worker.process().pidfd(), POLLIN, 0});
     fds.push_back({worker.control_fd(), POLLIN, 0});  // a closed one is -1, which poll passes over
+    fds.push_back({worker.stdout_fd(), POLLIN, 0});
+    fds.push_back({worker.stderr_fd(), POLLIN, 0});
   }
   for (const auto& [rank, store] : stores_) fds.push_back({store.fd(), POLLIN, 0});
 }
@@ -141,8 +172,12 @@ std::optional<Instant> NodeHands::deadline() const {
 }
 
 void NodeHands::poll(Instant now) {
-  for (auto& [rank, worker] : workers_) read_events(worker);
+  for (auto& [rank, worker] : workers_) {
+    worker.pump_output(now);
+    read_events(worker);
+  }
   read_stores();
+  pass_lines(now);
   reap();
   if (next_look_ && now >= *next_look_) {
     next_look_ = now + kLookPeriod;
@@ -159,6 +194,11 @@ std::int64_t NodeHands::newest_step() const {
   std::int64_t step = -1;
   for (const auto& [rank, worker] : workers_) step = std::max(step, worker.black_box().step.load());
   return step;
+}
+
+void NodeHands::pass_lines(Instant now) {
+  for (NodeSaid& said : console_.take(now, workers_.empty()))
+    if (reports_.size() < kMaxWaitingReports) reports_.push_back(std::move(said));
 }
 
 std::vector<NodeReport> NodeHands::take_reports() {
@@ -222,27 +262,40 @@ void NodeHands::reap() {
       continue;
     }
     read_events(worker);  // what it said before it died
+    worker.finish_output(steady_now());
     const EndNote note{.rank = worker.rank(),
                        .pid = worker.pid(),
                        .signaled = end->signaled,
                        .code = end->code,
                        .cause = describe_end(end->signaled, end->code),
                        .by_agent = killing_ && end->signaled};
-    left.push_back(WorkerLeft{incarnation_, note, look_at_worker(worker)});
+    WorkerLeft report{incarnation_, note, look_at_worker(worker), {}, 0};
+    if (note.signaled && !note.by_agent) report.memory_kills = new_memory_kills();
+    if (note.signaled || note.code != 0) report.last_words = last_words(worker, note.by_agent);
+    left.push_back(std::move(report));
     stores_.erase(worker.rank());
     it = workers_.erase(it);
   }
   if (left.empty()) return;
   if (workers_.empty()) kill_adopted_orphans({});
+  pass_lines(steady_now());
   // Seen together, a lost peer is the consequence.
   std::stable_partition(left.begin(), left.end(), [](const NodeReport& r) { return !lost_peer(r); });
   left_.insert(left_.end(), left.begin(), left.end());
   reports_.insert(reports_.end(), left.begin(), left.end());
 }
 
+// Workers live in the memory cgroup of their agent.
+std::uint64_t NodeHands::new_memory_kills() {
+  const std::uint64_t now = oom_kills(getpid()).value_or(0);
+  const std::uint64_t before = std::exchange(memory_kills_, now);
+  return now > before ? now - before : 0;
+}
+
 RankNote NodeHands::look_at_worker(const WorkerProcess& worker) const {
   RankNote note = look_at(worker.rank(), worker.black_box(), now_ns());
   note.node = node_;
+  note.pid = worker.pid();
   return note;
 }
 
@@ -264,12 +317,19 @@ void NodeHands::look(bool stacks) {
 // Takes a third of a second at most: workers that do not answer are killed without.
 void NodeHands::read_stacks(std::vector<RankNote>& notes) {
   StackRequest request(kStackSignal);
+  std::map<int, std::uint64_t> seen;
   for (const RankNote& note : notes) {
     const WorkerProcess& worker = workers_.at(note.rank);
     const bool stopped = note.process_state == "T" || note.process_state == "t";
-    request.ask(note.rank, worker.pid(), worker.stderr_path(), stopped);
+    seen[note.rank] = worker.stderr_log().seen();
+    request.ask(note.rank, worker.pid(), stopped);
   }
-  const auto stacks = request.collect();
+  // Its answer comes through the pipe that nobody else reads meanwhile.
+  const auto stacks = request.collect([&](int rank) {
+    WorkerProcess& worker = workers_.at(rank);
+    worker.pump_output(steady_now());
+    return worker.stderr_log().since(seen.at(rank));
+  });
   for (RankNote& note : notes)
     if (const auto found = stacks.find(note.rank); found != stacks.end()) note.stack = found->second;
 }

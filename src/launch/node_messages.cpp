@@ -48,11 +48,14 @@ void list_fields(Is<CollectiveNote> auto& note, auto&& field) {
 void list_fields(Is<RankNote> auto& note, auto&& field) {
   field("rank", note.rank);
   field("node", note.node);
+  field("pid", note.pid);
   field("step", note.step);
   field("phase", note.phase);
   field("micro_batch", note.micro_batch);
   field("heartbeat_age_s", note.heartbeat_age_s);
   field("collective", note.collective);
+  field("waiting", note.waiting);
+  field("groups", note.groups);
   field("process_state", note.process_state);
   field("wait_channel", note.wait_channel);
   field("stack", note.stack);
@@ -77,6 +80,8 @@ void list_fields(Is<WorkerLeft> auto& report, auto&& field) {
   field("incarnation", report.incarnation);
   field("end", report.end);
   field("note", report.note);
+  field("last_words", report.last_words);
+  field("memory_kills", report.memory_kills);
 }
 void list_fields(Is<RanksSeen> auto& report, auto&& field) {
   field("incarnation", report.incarnation);
@@ -105,6 +110,7 @@ void list_fields(Is<NodeSaid> auto& report, auto&& field) {
   field("severity", report.severity);
   field("rank", report.rank);
   field("text", report.text);
+  field("output", report.output);
 }
 void list_fields(Is<StoreAsked> auto& report, auto&& field) {
   field("incarnation", report.incarnation);

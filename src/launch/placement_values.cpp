@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "llmtrain/launch/tee.hpp"
+
 #include "placement_source.hpp"
 
 namespace llmtrain {
@@ -111,14 +113,7 @@ Result<double> time_span(std::string_view text, const std::string& origin) {
 
 Result<std::string> tee_choice(std::string_view text, const std::string& origin) {
   const std::string allowed = "0 (none), 1 (stdout), 2 (stderr), 3 (both), or by local rank: 0:3,1:2";
-  for (const std::string_view part : split(text, ',')) {
-    const auto pair = split(part, ':');
-    const auto choice = digits(pair.back());
-    const bool mapped = pair.size() == 2;
-    if (!choice || *choice > 3 || pair.size() > 2 || (mapped && !digits(pair.front())) ||
-        (!mapped && text.size() != part.size()))
-      return refuse(origin, text, allowed);
-  }
+  if (!Tee::parse(text)) return refuse(origin, text, allowed);
   return std::string(text);
 }
 

@@ -107,8 +107,4 @@ Status write_resolved_spec(FileSystem& files,
   return write_file_durably(files, run.resolved_spec().string(), asked_for);
 }
 
-Status make_log_directory(FileSystem& files, const RunDir& run, int incarnation, int node) {
-  return make_directories(files, run.logs(incarnation, node).string());
-}
-
 }  // namespace llmtrain

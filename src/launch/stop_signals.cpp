@@ -10,12 +10,13 @@
 
 namespace llmtrain {
 
-StopSignals::StopSignals() {
-  sigset_t stops;
-  sigemptyset(&stops);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&stops, signal);
-  pthread_sigmask(SIG_BLOCK, &stops, &before_);
-  fd_ = UniqueFd(signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK));
+StopSignals::StopSignals(const std::vector<int>& signals) {
+  sigemptyset(&stops_);
+  for (const int signal : signals) sigaddset(&stops_, signal);
+  sigset_t taken = stops_;
+  for (const int signal : {SIGUSR1, SIGUSR2}) sigaddset(&taken, signal);
+  pthread_sigmask(SIG_BLOCK, &taken, &before_);
+  fd_ = UniqueFd(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   LLMTRAIN_CHECK(fd_.valid(), "signalfd: {}", std::strerror(errno));
 }
 
@@ -28,8 +29,11 @@ StopSignals::~StopSignals() {
 
 std::optional<std::string> StopSignals::take() {
   signalfd_siginfo info{};
-  if (read(fd_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
-  return std::string("SIG") + sigabbrev_np(static_cast<int>(info.ssi_signo));
+  while (read(fd_.get(), &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (sigismember(&stops_, signal) == 1) return std::string("SIG") + sigabbrev_np(signal);
+  }
+  return std::nullopt;
 }
 
 }  // namespace llmtrain

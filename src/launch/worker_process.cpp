@@ -22,10 +22,27 @@ Error system_error(ErrorCode code, const std::string& what) {
   return {code, fmt::format("{}: {}", what, std::strerror(errno)), {}};
 }
 
-Result<UniqueFd> open_log(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
-  if (!fd.valid()) return system_error(ErrorCode::kStorage, "cannot open the worker log " + path);
-  return fd;
+struct OpenStream {
+  LogCapture capture;
+  UniqueFd writer;  // for the worker
+};
+
+Result<OpenStream> open_stream(const WorkerLaunch& launch, WorkerStream stream) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return system_error(ErrorCode::kPreflight, "cannot make a pipe for output");
+  UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  const bool is_out = stream == WorkerStream::kOut;
+  LogLimits limits = launch.log;
+  if (is_out) limits.recent = 0;  // last words and stacks go to stderr
+  LogCapture::Line line;
+  if (launch.line) line = [say = launch.line, stream](std::string_view text) { say(stream, text); };
+  LLMTRAIN_ASSIGN(
+      capture,
+      LogCapture::start(
+          std::move(reader), is_out ? launch.stdout_path : launch.stderr_path, limits, std::move(line)));
+  return OpenStream{std::move(capture), std::move(writer)};
 }
 
 Status write_all(int fd, const std::string& text) {
@@ -53,17 +70,18 @@ void WorkerProcess::Unmap::operator()(BlackBox* box) const {
   munmap(box, sizeof(BlackBox));
 }
 
-WorkerProcess::WorkerProcess(const WorkerLaunch& launch, Subprocess process, UniqueFd control, BoxPointer box)
-    : rank_(launch.request.rank),
+WorkerProcess::WorkerProcess(int rank, Subprocess process, UniqueFd control, BoxPointer box, Output output)
+    : rank_(rank),
       pid_(process.pid()),
-      stderr_path_(launch.stderr_path),
+      out_(std::move(output.out)),
+      err_(std::move(output.err)),
       control_(std::move(control)),
       box_(std::move(box)),
       process_(std::move(process)) {}
 
 Result<WorkerProcess> WorkerProcess::start(const WorkerLaunch& launch) {
-  LLMTRAIN_ASSIGN(out, open_log(launch.stdout_path));
-  LLMTRAIN_ASSIGN(err, open_log(launch.stderr_path));
+  LLMTRAIN_ASSIGN(out, open_stream(launch, WorkerStream::kOut));
+  LLMTRAIN_ASSIGN(err, open_stream(launch, WorkerStream::kErr));
   LLMTRAIN_ASSIGN(box_fd, make_memory_file("llmtrain-black-box", sizeof(BlackBox)));
   void* const page = mmap(nullptr, sizeof(BlackBox), PROT_READ | PROT_WRITE, MAP_SHARED, box_fd.get(), 0);
   if (page == MAP_FAILED) return system_error(ErrorCode::kPreflight, "cannot map a black box");
@@ -93,12 +111,26 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerLaunch& launch) {
   spawn.inherited_fds = {request_fd.get(), theirs.get(), box_fd.get()};
   for (const int fd : {launch.shm_fd, launch.store_fd})
     if (fd >= 0) spawn.inherited_fds.push_back(fd);
-  spawn.stdout_fd = out.get();
-  spawn.stderr_fd = err.get();
+  spawn.stdout_fd = out.writer.get();
+  spawn.stderr_fd = err.writer.get();
   // A stop signal that comes before the worker listens waits for it instead of killing it.
   spawn.blocked_signals = {SIGTERM, SIGINT, SIGUSR1};
   LLMTRAIN_ASSIGN(process, Subprocess::spawn(spawn));
-  return WorkerProcess(launch, std::move(process), std::move(ours), std::move(box));
+  return WorkerProcess(request.rank,
+                       std::move(process),
+                       std::move(ours),
+                       std::move(box),
+                       {std::move(out.capture), std::move(err.capture)});
+}
+
+void WorkerProcess::pump_output(StormGate::Instant now) {
+  out_.pump(now);
+  err_.pump(now);
+}
+
+void WorkerProcess::finish_output(StormGate::Instant now) {
+  out_.finish(now);
+  err_.finish(now);
 }
 
 std::vector<std::string> WorkerProcess::read_lines() {

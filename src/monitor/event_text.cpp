@@ -131,6 +131,7 @@ std::string line_of(const PhaseTotals& e) {
       e.reduce_ms);
 }
 std::string line_of(const Note& e) {
+  if (e.output) return who(e.rank) + e.text;  // it says by its own words what it is
   const char* prefix = e.severity == Severity::kError     ? "error: "
                        : e.severity == Severity::kWarning ? "warning: "
                                                           : "";

@@ -9,6 +9,7 @@ Result<std::unique_ptr<JsonlSink>> JsonlSink::open(const std::string& run_dir) {
 }
 
 void JsonlSink::on(const Event& event) {
+  if (const auto* note = std::get_if<Note>(&event.body); note != nullptr && note->output) return;
   const auto* step = std::get_if<StepReport>(&event.body);
   const Status written = step ? metrics_.append(to_metrics_line(*step, event.time, event.incarnation))
                               : events_.append(to_json_line(event));

@@ -36,6 +36,12 @@ CollectiveNote in_ring(const BlackBox& box, std::uint64_t number) {
 
 }  // namespace
 
+void fill_in(RankNote& note, const RankNote& earlier) {
+  if (note.stack.empty()) note.stack = earlier.stack;
+  if (note.process_state.empty()) note.process_state = earlier.process_state;
+  if (note.wait_channel.empty()) note.wait_channel = earlier.wait_channel;
+}
+
 RankNote look_at(int rank, const BlackBox& box, std::int64_t now_ns) {
   RankNote note;
   note.rank = rank;

@@ -182,8 +182,7 @@ Result<RunStatus> read_status(FileSystem& files, const RunDir& run, bool live) {
   status.incarnation = std::max(status.incarnation, newest.incarnation);
   if (live) {
     judge_live(events, newest, status);
-    if (const auto agents = read_status_file(files, (run.control() / "status.json").string()))
-      status.agents = *agents;
+    if (const auto agents = read_status_file(files, run.status().string())) status.agents = *agents;
     if (status.agents && status.agents->step >= status.step) status.step = status.agents->step;
     if (status.seconds_per_step && status.total_steps > 0)
       status.seconds_left = *status.seconds_per_step *

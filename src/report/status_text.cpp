@@ -133,7 +133,7 @@ std::string status_text(const RunStatus& s, std::optional<double> now) {
                             s.incidents,
                             time_label(i->time),
                             story(*i),
-                            i->action.empty() ? "" : "; " + i->action));
+                            i->action.empty() ? "" : fmt::format(" ({})", i->action)));
   else if (s.state != RunState::kNew)
     text += row("incident", "none");
   if (s.newest_time)

@@ -102,6 +102,22 @@ TEST_CASE("coordinator: every node gets its ranks, and the epoch", "[launch]") {
   }
 }
 
+TEST_CASE("coordinator: a successor writes down that the leader before it was lost", "[launch]") {
+  Leader leader({}, [](CoordinatorOptions& options) {
+    options.node = 0;
+    options.successor = true;
+    options.supervisor.first_incarnation = 3;
+  });
+  leader.coordinator->node_lost(kNow, 1, "it led the epoch before, and was lost");
+  std::ifstream file(leader.run().incident(0));
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  for (const char* part :
+       {"\"kind\": \"node_lost\"", "\"incarnation\": 2", "\"node\": 1", "node 0 (alpha) leads"}) {
+    INFO(text << "\n" << part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
 TEST_CASE("coordinator: the fabric's order of hosts decides whose ranks come first", "[launch]") {
   Leader leader({"beta", "alpha"});
   const auto orders = leader.start();

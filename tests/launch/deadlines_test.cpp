@@ -30,6 +30,7 @@ std::optional<milliseconds> first_alarm(ProgressWatch& watch, const std::vector<
       for (const int rank : {0, 1}) watch.sample(now, at(rank, Phase::kBackward, number));
       if (!watch.overdue(now).empty()) return now;
     }
+    watch.step_took(number + 1, milliseconds(static_cast<std::int64_t>(steps[k])));
   }
   return std::nullopt;
 }
@@ -88,6 +89,38 @@ TEST_CASE("progress watch: a rank that stands still is overdue, and only then", 
   CHECK(watch.overdue(last + milliseconds(61'000)) == std::vector<int>{0});
   watch.sample(last, at(0, Phase::kFinished, 120));
   CHECK(watch.overdue(last + milliseconds(1'000'000)).empty());
+}
+
+TEST_CASE("progress watch: a stopped process is overdue before anything was learned", "[launch]") {
+  ProgressWatch watch({});
+  watch.start(0);
+  RankNote stopped = at(1, Phase::kStarting, 0);
+  stopped.process_state = "T";
+  const auto see = [&](milliseconds now) {
+    watch.sample(now, at(0, Phase::kStarting, 0));
+    watch.sample(now, stopped);
+    return watch.overdue(now);
+  };
+  CHECK(see(milliseconds(1'000)).empty());
+  CHECK(see(milliseconds(5'900)).empty());
+  CHECK(see(milliseconds(6'000)) == std::vector<int>{1});
+  stopped.process_state = "S";  // continued in time: the count begins anew
+  CHECK(see(milliseconds(6'100)).empty());
+  stopped.process_state = "T";
+  CHECK(see(milliseconds(7'000)).empty());
+  CHECK(see(milliseconds(12'000)) == std::vector<int>{1});
+  stopped.process_state = "t";  // a debugger's
+  CHECK(see(milliseconds(13'000)).empty());
+  CHECK(see(milliseconds(60'000)).empty());
+}
+
+TEST_CASE("progress watch: fast steps between two samples are learned one by one", "[launch]") {
+  ProgressWatch watch({});
+  watch.start(0);
+  for (int step = 1; step <= 20; ++step) watch.step_took(step, milliseconds(10));
+  watch.sample(milliseconds(1'000), at(0, Phase::kBackward, 20));
+  CHECK(watch.overdue(milliseconds(10'900)).empty());
+  CHECK(watch.overdue(milliseconds(11'100)) == std::vector<int>{0});
 }
 
 TEST_CASE("progress watch: nobody is overdue who waits for a save", "[launch]") {

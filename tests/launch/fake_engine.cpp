@@ -7,7 +7,9 @@
 //   RANK:STEP:INCARNATION:ACTION         before that step (* = any incarnation): kill, segv, throw, hang,
 //   stop,
 //                                        child (leave a grandchild), daemon (one outside of the group),
-//                                        lines, garbage, exitN, leave (as one who lost its peers)
+//                                        lines, flood (more than is kept), words (a warning, an ordinary
+//                                        line and one on stdout), garbage, exitN, leave (as one who lost its
+//                                        peers)
 //   ignore_stop                          never agree to stop
 // On several nodes ranks meet through the key-value store of their agents.
 
@@ -140,6 +142,15 @@ class FakeWorker {
                    request_.rank,
                    i,
                    std::string(280, static_cast<char>('a' + request_.rank)));
+    if (action == "flood") {
+      const std::string line = "error: again " + std::string(86, 'x') + "\n";
+      for (int i = 0; i < 200'000; ++i) std::fwrite(line.data(), 1, line.size(), stderr);
+    }
+    if (action == "words") {
+      fmt::print(stderr, "warning: something is odd\nan ordinary line\n");
+      fmt::print("a line on stdout\n");
+      std::fflush(stdout);
+    }
     if (action == "garbage") send_line("{\"not\": an event");
     if (action.starts_with("exit")) {
       fmt::print(stderr, "leaving on purpose\n");

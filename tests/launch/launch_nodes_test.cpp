@@ -129,13 +129,43 @@ TEST_CASE("nodes: one with another spec is refused, and the others wait for a be
   LaunchedNodes nodes(2);
   const int first = nodes.start(0);
   const int wrong = nodes.start(1, {"--set", "optimizer.lr=0.5"});
-  CHECK(nodes.wait(wrong) == 64);
+  CHECK(nodes.wait(wrong) == 2);
   INFO(nodes.console(wrong));
   CHECK(nodes.console(wrong).find("job") != std::string::npos);
   const int right = nodes.start(1);
   CHECK(nodes.wait(first) == 0);
   CHECK(nodes.wait(right) == 0);
   nodes.job.check_history(20);
+}
+
+TEST_CASE("nodes: output of all nodes is seen where the leader is, and the status file knows them",
+          "[launch]") {
+  LaunchedNodes nodes(2);
+  nodes.job.script = "step_ms=20 3:8:0:words 2:9:0:words";
+  nodes.job.settings.push_back("train.duration=150 steps");
+  const int first = nodes.start(0);
+  const int second = nodes.start(1, {"--tee", "1:1", "--log-dir", nodes.job.directory() + "/there"});
+  Json status;
+  until([&] {
+    status = Json::parse(slurp(nodes.job.run_dir() / "control/status.json"), nullptr, false);
+    return nodes.job.last_step() >= 150 ||
+           (status.is_object() && status["nodes"].size() == 2 && status["nodes"][1]["ranks"].size() == 2);
+  });
+  INFO(status.dump());
+  REQUIRE(status["nodes"].size() == 2);
+  CHECK(status["nodes"][0]["control"] == "leader");
+  CHECK(status["nodes"][1]["control"] == "member");
+  CHECK(status["nodes"][1]["pid"] == nodes.pid(second));
+  CHECK(nodes.wait(first) == 0);
+  CHECK(nodes.wait(second) == 0);
+  INFO(nodes.consoles());
+  const std::string console = nodes.console(first);
+  CHECK(console.find("rank 2: warning: something is odd") != std::string::npos);
+  CHECK(console.find("rank 3: a line on stdout") != std::string::npos);
+  CHECK(console.find("rank 2: a line on stdout") == std::string::npos);
+  CHECK(fs::exists(nodes.job.directory() + "/there/0/node1/rank3.err"));
+  CHECK(fs::exists(nodes.job.run_dir() / "logs/0/node0/rank0.err"));
+  CHECK_FALSE(fs::exists(nodes.job.run_dir() / "logs/0/node1"));
 }
 
 TEST_CASE("nodes: a follower agent that is stopped is given up, and rejoins when it goes on", "[launch]") {

@@ -18,6 +18,9 @@ RankNote note_of(int rank) {
   note.heartbeat_age_s = 0.25;
   note.collective =
       CollectiveNote{.count = 3, .group = "dp", .op = "all_reduce", .sequence = 17, .bytes = 4096};
+  note.pid = 4711;
+  note.waiting = note.collective;
+  note.groups = {*note.collective, {.count = 2, .group = "tp", .op = "all_gather", .sequence = 9}};
   note.stack = {"a", "b"};
   return note;
 }
@@ -48,12 +51,14 @@ std::vector<NodeReport> all_reports() {
   reports.emplace_back(NodeReady{});
   reports.emplace_back(StartFailed{3, 72, "no space", {2, 3}});
   reports.emplace_back(WorkerSaid{3, 2, Event{1.5, 3, CheckpointSaved{5, "/run/step-00000005", 99, 1.5}}});
-  reports.emplace_back(
-      WorkerLeft{3, {.rank = 2, .pid = 77, .signaled = true, .code = 9, .cause = "signal 9"}, note_of(2)});
+  reports.emplace_back(WorkerLeft{3,
+                                  {.rank = 2, .pid = 77, .signaled = true, .code = 9, .cause = "signal 9"},
+                                  note_of(2),
+                                  {"last", "words"}});
   reports.emplace_back(RanksSeen{3, {note_of(2), note_of(3)}});
   reports.emplace_back(WorkerStalled{3, 2, "no sign of life"});
   reports.emplace_back(StopAsked{"SIGTERM"});
-  reports.emplace_back(NodeSaid{Severity::kError, -1, "disk"});
+  reports.emplace_back(NodeSaid{Severity::kError, -1, "disk", true});
   reports.emplace_back(StoreAsked{3, 2, std::string("\0\1\2", 3)});
   return reports;
 }

@@ -127,9 +127,14 @@ TEST_CASE("stack request: a stopped worker is continued and answers; a deaf one 
   waitpid(worker.pid, nullptr, WUNTRACED);
 
   StackRequest request(SIGUSR2);
-  CHECK(request.ask(0, worker.pid, path, true));
-  CHECK(request.ask(1, deaf.pid, path, false));
-  CHECK_FALSE(request.ask(2, 0, path, false));
-  const auto stacks = request.collect();
+  CHECK(request.ask(0, worker.pid, true));
+  CHECK(request.ask(1, deaf.pid, false));
+  CHECK_FALSE(request.ask(2, 0, false));
+  std::string text;
+  const auto stacks = request.collect([&](int) -> std::string_view {
+    std::ifstream file(path);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+    return text;
+  });
   CHECK(stacks == std::map<int, std::vector<std::string>>{{0, {"0 m+0x1 main"}}});
 }

@@ -18,6 +18,7 @@ class Agent {
   // `files` and `sink` must outlive the agent.
   Agent(HandsOptions hands,
         CoordinatorOptions coordinator,
+        std::vector<int> stop_signals,
         const RunDir& run,
         FileSystem& files,
         EventSink& sink);
@@ -29,6 +30,7 @@ class Agent {
   void wait(const StopSignals& signals) const;
   void exchange(Instant now);
 
+  std::vector<int> stop_signals_;
   NodeHands hands_;
   Coordinator coordinator_;
 };

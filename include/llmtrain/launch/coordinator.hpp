@@ -19,6 +19,7 @@
 #include "llmtrain/launch/node_messages.hpp"
 #include "llmtrain/launch/resume_point.hpp"
 #include "llmtrain/launch/silent_nodes.hpp"
+#include "llmtrain/launch/status_writer.hpp"
 #include "llmtrain/launch/supervisor.hpp"
 #include "llmtrain/launch/time_limit.hpp"
 #include "llmtrain/monitor/events.hpp"
@@ -34,6 +35,7 @@ struct CoordinatorOptions {
   SupervisorOptions supervisor;
   int procs_per_node = 1;
   std::int64_t epoch = 0;     // of this leader; 0 on one node
+  bool successor = false;     // it takes over from a leader that was lost
   std::string resolved_yaml;  // for all nodes
   // The same for fewer nodes: those of supervisor.fewer_nodes.
   std::function<Result<std::string>(int nodes)> resolve_for;
@@ -75,7 +77,7 @@ class Coordinator {
   void abort(Instant now, ExitCode code, const std::string& reason);
 
   // What the leader is told of the others. A node that joins says with NodeReady when it can start workers.
-  void node_joined(Instant now, int node, const std::string& host);
+  void node_joined(Instant now, int node, const std::string& host, std::int64_t pid = 0);
   void node_silent(Instant now, int node, bool link_acks);
   void node_back(Instant now, int node);
   void node_lost(Instant now, int node, const std::string& reason);
@@ -129,7 +131,10 @@ class Coordinator {
   void arrange_nodes(const std::vector<int>& nodes);
   void exclude_node(int node);
   void lose_node(Instant now, const LostNode& lost);
+  void record_lost_leader(Instant now, const LostNode& lost);
   std::string name_of(int node) const;
+  void write_status(Instant now);
+  NodeStatus status_of(int node) const;
   void start_failed(Instant now, ExitCode code, const std::string& message, const std::vector<int>& gone);
   void order_all(const NodeOrder& order);
   void show_stderr(int rank);
@@ -151,12 +156,16 @@ class Coordinator {
 
   std::vector<int> slots_;            // the node whose ranks come first, second, ...
   std::map<int, std::string> hosts_;  // of the nodes that are there
+  std::map<int, std::int64_t> pids_;  // of their agents, where they are known
   std::set<int> unreachable_;         // given up behind a dead link, and not seen since
   SilentNodes silent_;
   KeyValues store_;
   std::optional<ProgressWatch> progress_;
   TimeLimit time_limit_;
+  StatusWriter status_;
+  std::map<int, std::vector<std::string>> last_words_;  // of ranks that failed, of this incarnation
   FailureEvidence evidence_;
+  bool has_started_ = false;                // an incarnation, as the leader
   FailureVerdict verdict_;                  // of the failure that is decided on
   std::map<int, StartOrder> start_orders_;  // of the incarnation, by node
   std::string yaml_;                        // resolved, of the incarnation

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct DeadlineOptions {
   std::chrono::milliseconds least{10'000};             // resilience.hang_min_s
   std::chrono::milliseconds startup_timeout{600'000};  // starting, loading and the first step, until learned
   std::chrono::milliseconds collective_timeout{600'000};  // all else, until learned
+  // A stopped process (SIGSTOP) does not go on by itself: nothing has to be learned to see that. One that a
+  // debugger holds is left alone.
+  std::chrono::milliseconds stopped_limit{5'000};
   int enough = 5;    // observations from which on the run's own pace counts
   int certain = 30;  // until that many the limit is doubled: the tail is not known yet
 };
@@ -57,15 +61,19 @@ class ProgressWatch {
  public:
   using Instant = std::chrono::milliseconds;
 
-  explicit ProgressWatch(const DeadlineOptions& options) : limits_(options) {}
+  explicit ProgressWatch(const DeadlineOptions& options)
+      : stopped_limit_(options.stopped_limit), limits_(options) {}
 
   // All ranks are new; what was learned stays.
   void start(std::int64_t resumed_step);
+  // As the run itself has measured it, which is finer than samples.
+  void step_took(std::int64_t step, std::chrono::milliseconds duration);
   void sample(Instant now, const RankNote& note);
   void forget(int rank) { ranks_.erase(rank); }
 
-  // Ranks that have stood still for too long; none as long as some rank may still be busy with something
-  // slow of its own (loading, saving, evaluating): the others wait for it with good reason.
+  // Ranks whose process was stopped, if there are any. Else ranks that have stood still for too long; none
+  // as long as some rank may still be busy with something slow of its own (loading, saving, evaluating): the
+  // others wait for it with good reason.
   std::vector<int> overdue(Instant now) const;
   const Deadlines& limits() const { return limits_; }
 
@@ -74,9 +82,12 @@ class ProgressWatch {
     PhaseClass which;
     std::int64_t step;
     Instant since;
+    std::optional<Instant> stopped_since{};
   };
+  std::vector<int> stopped(Instant now) const;
   PhaseClass class_of(const RankNote& note) const;
 
+  std::chrono::milliseconds stopped_limit_;
   Deadlines limits_;
   std::map<int, Stretch> ranks_;
   std::int64_t resumed_step_ = 0;

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "llmtrain/launch/verdict.hpp"
 #include "llmtrain/monitor/rank_note.hpp"
+#include "llmtrain/topology/mesh.hpp"
 
 // What the leader has seen of one incarnation, as the verdict wants it. It collects and judges nothing.
 namespace llmtrain {
@@ -13,13 +15,15 @@ namespace llmtrain {
 class FailureEvidence {
  public:
   // A new incarnation: nothing is known of its ranks.
-  void forget() { *this = FailureEvidence(); }
+  void forget(const MeshShape& mesh);
 
   // Its last finished step stays known when later news of the rank say less.
   void saw(const RankNote& note);
   void ended(int node, const EndNote& end) { ends_[node].push_back(end); }
   void lost(LostNode node) { lost_nodes_.push_back(std::move(node)); }
   void overdue(int rank) { overdue_.push_back(rank); }
+  // So many processes were killed for lack of memory in the memory cgroup of the node since the start.
+  void killed_for_memory(int node, std::uint64_t kills) { oom_kills_[node] += kills; }
 
   Evidence make(const std::map<int, std::string>& hosts, int crashes_at_step) const;
 
@@ -28,6 +32,8 @@ class FailureEvidence {
   std::map<int, std::vector<EndNote>> ends_;  // by the node whose agent saw them
   std::vector<LostNode> lost_nodes_;
   std::vector<int> overdue_;
+  std::map<int, std::uint64_t> oom_kills_;
+  std::vector<GroupMembers> groups_;
 };
 
 }  // namespace llmtrain

@@ -40,6 +40,7 @@ struct Silence {
 
 struct GroupAgentOptions {
   HandsOptions hands;
+  std::vector<int> stop_signals;
   std::function<void(const std::string&)> say;  // sentences for the console of this node
   // The checkpoint from which this node would lead; called on another thread.
   std::function<Result<ResumePoint>()> find_checkpoint;

@@ -24,7 +24,7 @@ class IncidentRecorder {
   // The first sign of a failure. Later signs of the same failure change nothing.
   void begin(Instant now, double unix_time, int incarnation, const std::string& detected_by);
   int incarnation() const { return incident_.incarnation; }
-  void note_rank(const RankNote& note) { ranks_[note.rank] = note; }
+  void note_rank(RankNote note);
   void note_end(Instant now, EndNote end);
 
   // All workers are gone; who failed first is decided by the verdict, where there is one that names ranks,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "llmtrain/core/result.hpp"
 #include "llmtrain/core/unique_fd.hpp"
@@ -23,6 +24,7 @@ struct LogLimits {
   std::uint64_t max_bytes = 64 << 20;  // of one piece; 0 = no rotation
   int keep = 4;                        // pieces besides the first
   StormLimits storm;
+  std::size_t recent = 128 << 10;  // newest bytes that are held in memory, see since()
 };
 
 class LogCapture {
@@ -42,12 +44,19 @@ class LogCapture {
   // The worker is gone: takes the rest, without waiting for grandchildren that hold the pipe, and closes.
   void finish(StormGate::Instant now);
 
+  // What came last, as it came: a flood, a rotation or a full disk takes nothing away from it. `seen` counts
+  // the bytes of the stream; since() gives those after such a count that are still held.
+  std::uint64_t seen() const { return seen_; }
+  std::string_view since(std::uint64_t seen) const;
+  std::vector<std::string> tail(std::size_t max_lines) const;  // printable, see last_lines()
+
   std::uint64_t dropped() const { return gate_.dropped(); }  // by the storm limit
   std::uint64_t lost() const { return lost_; }               // that the file could not take
 
  private:
   LogCapture(UniqueFd pipe, UniqueFd file, std::string path, LogLimits limits, Line line);
 
+  void remember(std::string_view bytes);
   void take(StormGate::Instant now, std::string_view bytes);
   void say_dropped(std::optional<std::uint64_t> bytes);
   void write(std::string_view bytes);
@@ -65,6 +74,8 @@ class LogCapture {
   bool mid_line_ = false;       // the file ends inside a line
   bool inside_dropped_line_ = false;
   std::uint64_t lost_ = 0;
+  std::string recent_;
+  std::uint64_t seen_ = 0;
 };
 
 }  // namespace llmtrain

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,6 +11,7 @@
 
 #include "llmtrain/core/filesystem.hpp"
 #include "llmtrain/job/run_dir.hpp"
+#include "llmtrain/launch/console_lines.hpp"
 #include "llmtrain/launch/node_messages.hpp"
 #include "llmtrain/launch/supervisor.hpp"
 #include "llmtrain/launch/worker_process.hpp"
@@ -25,12 +27,16 @@ struct HandsOptions {
   WorkerLaunch worker;  // what all workers share; place, incarnation and descriptors come with the order
   // A worker whose heartbeat stands still for this long is reported; 0 = no watch.
   Milliseconds stall_limit{0};
+  Tee tee;                             // whose output people see while it is written
+  std::optional<std::string> log_dir;  // for the logs of this node; absent: logs/ of the run directory
 };
 
 class NodeHands {
  public:
   // `files` must outlive it.
   NodeHands(HandsOptions options, const RunDir& run, FileSystem& files);
+  NodeHands(const NodeHands&) = delete;  // its workers' output comes back to it
+  NodeHands& operator=(const NodeHands&) = delete;
 
   void carry_out(Instant now, const NodeOrder& order);
   void add_poll_fds(std::vector<pollfd>& fds) const;
@@ -62,6 +68,8 @@ class NodeHands {
   Status check(const StartOrder& order) const;
   Status start(const StartOrder& order);
   Status start_worker(const StartOrder& order, int local_rank, int shm_fd);
+  std::filesystem::path log_directory(const StartOrder& order) const;
+  void pass_lines(Instant now);
   void read_events(WorkerProcess& worker);
   void read_stores();
   void reap();
@@ -69,10 +77,12 @@ class NodeHands {
   void read_stacks(std::vector<RankNote>& notes);
   void watch(Instant now);
   RankNote look_at_worker(const WorkerProcess& worker) const;
+  std::uint64_t new_memory_kills();
 
   HandsOptions options_;
   RunDir run_;
   FileSystem& files_;
+  ConsoleLines console_;                  // before the workers, whose last lines still go to it
   std::map<int, WorkerProcess> workers_;  // alive, by rank
   std::map<int, WorkerStore> stores_;     // on several nodes, of the same ranks
   std::set<int> garbled_;                 // ranks whose messages were not understood: said once

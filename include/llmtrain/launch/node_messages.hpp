@@ -72,6 +72,8 @@ struct WorkerLeft {
   int incarnation = 0;
   EndNote end;
   RankNote note;
+  std::vector<std::string> last_words;  // the end of its stderr, if it did not leave in order
+  std::uint64_t memory_kills = 0;       // by the memory cgroup of the node, since the last worker was killed
   friend bool operator==(const WorkerLeft&, const WorkerLeft&) = default;
 };
 struct RanksSeen {  // once a second, and before a kill
@@ -93,6 +95,7 @@ struct NodeSaid {  // a sentence for the person who reads the leader's log
   Severity severity = Severity::kInfo;
   int rank = -1;
   std::string text;
+  bool output = false;  // a line of a worker's output
   friend bool operator==(const NodeSaid&, const NodeSaid&) = default;
 };
 struct StoreAsked {

@@ -31,7 +31,5 @@ Status write_resolved_spec(FileSystem& files,
                            int incarnation,
                            const std::string& yaml,
                            const std::string& asked_for);
-// The directory for the logs of this node.
-Status make_log_directory(FileSystem& files, const RunDir& run, int incarnation, int node);
 
 }  // namespace llmtrain

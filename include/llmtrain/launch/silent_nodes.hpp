@@ -18,6 +18,7 @@ class SilentNodes {
   static constexpr Milliseconds kPatience{5'000};  // after the last step
 
   void silent(Instant now, int node) { since_.try_emplace(node, now); }
+  bool is_silent(int node) const { return since_.contains(node); }
   void back(int node) { since_.erase(node); }
   // Some rank has finished a step that nobody had finished before.
   void step_finished(Instant now) { last_step_ = now; }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -9,7 +9,8 @@
 
 #include <sys/types.h>
 
-// Asks workers for their native stacks just before they are killed, and reads them from their stderr files.
+// Asks workers for their native stacks just before they are killed, and finds them in what they write to
+// stderr.
 //
 // The worker's handler writes the lines
 //   llmtrain-stack begin <pid>
@@ -17,6 +18,8 @@
 //   llmtrain-stack end
 // A worker that does not answer in time is not waited for; whatever stands there by then is what is known.
 namespace llmtrain {
+
+inline constexpr std::string_view kStackPrefix = "llmtrain-stack ";
 
 struct ParsedStack {
   std::vector<std::string> frames;  // innermost first, at most 128, printable
@@ -31,20 +34,18 @@ class StackRequest {
 
   // Sends the signal. A stopped worker is continued for it: the signal is pending before it runs again, so
   // the handler comes first. False: there is no such process, or it may not be signalled.
-  bool ask(int rank, pid_t pid, const std::string& stderr_path, bool stopped);
+  bool ask(int rank, pid_t pid, bool stopped);
 
+  // What a worker has written to stderr since it was asked. Called again and again; it takes in what has
+  // arrived and does not wait.
+  using Text = std::function<std::string_view(int rank)>;
   // Waits until every worker that was asked has answered, at most until `limit` from now.
   std::map<int, std::vector<std::string>> collect(
-      std::chrono::milliseconds limit = std::chrono::milliseconds(300));
+      const Text& text, std::chrono::milliseconds limit = std::chrono::milliseconds(300));
 
  private:
-  struct Asked {
-    pid_t pid;
-    std::string path;
-    std::uint64_t offset;  // size of the file before
-  };
   int signal_;
-  std::map<int, Asked> asked_;
+  std::map<int, pid_t> asked_;  // by rank
 };
 
 }  // namespace llmtrain

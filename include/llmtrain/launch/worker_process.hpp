@@ -1,20 +1,29 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "llmtrain/core/result.hpp"
 #include "llmtrain/core/unique_fd.hpp"
 #include "llmtrain/job/worker_request.hpp"
+#include "llmtrain/launch/log_capture.hpp"
 #include "llmtrain/launch/subprocess.hpp"
 #include "llmtrain/monitor/black_box.hpp"
 
-// One rank as its agent holds it: the process, its black box, its control socket and its log files.
+// One rank as its agent holds it: the process, its black box, its control socket and its output.
+//
+// stdout and stderr are pipes, two descriptors of the agent for each worker. What a worker writes while its
+// agent stands still stays in the pipe (64 KiB), and then the worker waits: nothing is lost, and a worker
+// that talks does not get ahead of an agent that is stopped.
 namespace llmtrain {
 
 // A memory file that only inherited descriptors can reach, so that no run can leave one behind.
 Result<UniqueFd> make_memory_file(const char* name, std::size_t bytes);
+
+enum class WorkerStream { kOut, kErr };
 
 struct WorkerLaunch {
   std::string executable = "/proc/self/exe";
@@ -25,6 +34,9 @@ struct WorkerLaunch {
   int store_fd = -1;      // the worker's end of its way to the key-value store; -1 = none
   std::string stdout_path;
   std::string stderr_path;
+  LogLimits log;
+  // Gets the lines of both streams as they are read; must outlive the worker.
+  std::function<void(WorkerStream, std::string_view)> line;
 };
 
 class WorkerProcess {
@@ -33,7 +45,6 @@ class WorkerProcess {
 
   int rank() const { return rank_; }
   pid_t pid() const { return pid_; }
-  const std::string& stderr_path() const { return stderr_path_; }
   Subprocess& process() { return process_; }
   const Subprocess& process() const { return process_; }
   BlackBox& black_box() const { return *box_; }
@@ -43,16 +54,26 @@ class WorkerProcess {
   // longer than 1 MiB is dropped.
   std::vector<std::string> read_lines();
 
+  // What it writes: read without waiting, or to the end once it has ended.
+  int stdout_fd() const { return out_.fd(); }
+  int stderr_fd() const { return err_.fd(); }
+  void pump_output(StormGate::Instant now);
+  void finish_output(StormGate::Instant now);
+  const LogCapture& stderr_log() const { return err_; }
+
  private:
   struct Unmap {
     void operator()(BlackBox* box) const;
   };
   using BoxPointer = std::unique_ptr<BlackBox, Unmap>;
-  WorkerProcess(const WorkerLaunch& launch, Subprocess process, UniqueFd control, BoxPointer box);
+  struct Output {
+    LogCapture out, err;
+  };
+  WorkerProcess(int rank, Subprocess process, UniqueFd control, BoxPointer box, Output output);
 
   int rank_;
   pid_t pid_;
-  std::string stderr_path_;
+  LogCapture out_, err_;
   UniqueFd control_;
   BoxPointer box_;
   std::string pending_;    // the start of a line whose end has not arrived

@@ -131,6 +131,7 @@ struct Note {
   Severity severity = Severity::kInfo;
   int rank = -1;  // -1: the agent
   std::string text;
+  bool output = false;  // a line of a worker's output: it lies in the logs, and is recorded nowhere else
 };
 
 using EventBody = std::variant<StepReport,

@@ -26,6 +26,7 @@ struct CollectiveNote {
 struct RankNote {
   int rank = 0;
   int node = 0;
+  std::int64_t pid = 0;   // 0: not known
   std::int64_t step = 0;  // last finished
   std::string phase;
   std::int64_t micro_batch = 0;
@@ -39,6 +40,10 @@ struct RankNote {
 
   friend bool operator==(const RankNote&, const RankNote&) = default;
 };
+
+// Takes over what `note` lacks and an earlier one of the same rank has: stack and state of the process are
+// read before a kill and cannot be read after it.
+void fill_in(RankNote& note, const RankNote& earlier);
 
 // The black box part of a note.
 RankNote look_at(int rank, const BlackBox& box, std::int64_t now_ns);

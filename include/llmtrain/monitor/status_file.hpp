@@ -32,7 +32,7 @@ struct NodeStatus {
   int node = 0;
   std::string host;
   std::int64_t pid = 0;  // of its agent
-  std::string control;   // "leader", "member", "silent", "lost", "spare", ...
+  std::string control;   // "leader", "member", "silent", "missing"
   std::vector<RankStatus> ranks;
 
   friend bool operator==(const NodeStatus&, const NodeStatus&) = default;
