@@ -112,7 +112,8 @@ void Coordinator::exclude_node(int node) {
 void Coordinator::spare_joined(Instant, const std::string& host) {
   note(Severity::kInfo, fmt::format("{} waits as a spare", host));
   for (int node = 0; node < num_nodes(); ++node)
-    if (!hosts_.contains(node)) return changes_.push_back({MembershipChange::Kind::kPromoteSpare, node});
+    if (node != options_.node && !hosts_.contains(node))
+      return changes_.push_back({MembershipChange::Kind::kPromoteSpare, node});
 }
 
 // Ranks go through the nodes in the order of the fabric; without one, by node number.

@@ -10,7 +10,9 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-JobSpec job(const std::vector<std::string>& overrides) {
+// An elastic one: it is cut for the most nodes.
+JobSpec job(std::vector<std::string> overrides) {
+  overrides.emplace_back("resilience.elastic=true");
   const JobReport report = test::check(test::kMinimal, overrides);
   INFO(test::messages_of(report));
   REQUIRE(report.job);

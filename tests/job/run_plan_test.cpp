@@ -62,3 +62,17 @@ TEST_CASE("run dir: the contract of paths", "[job]") {
   CHECK(dir.metrics() == "/r u n/metrics.jsonl");
   CHECK(dir.events() == "/r u n/events.jsonl");
 }
+
+TEST_CASE("run plan: of MIN:MAX a job is cut for the fewest nodes, an elastic one for the most", "[job]") {
+  const auto planned = [](const char* elastic) {
+    const JobReport report = test::check(
+        test::kMinimal,
+        {"launch={nodes: '1:3', procs_per_node: 2}", std::string("resilience.elastic=") + elastic});
+    REQUIRE(report.job.has_value());
+    return plan_run(report.job->spec);
+  };
+  CHECK(planned("false").nodes == 1);
+  CHECK(planned("false").world_size == 2);
+  CHECK(planned("true").nodes == 3);
+  CHECK(planned("true").world_size == 6);
+}

@@ -338,3 +338,38 @@ TEST_CASE("coordinator: a node that is heard again is told again what it may hav
     CHECK(std::holds_alternative<ClearOrder>(orders[0].order));
   }
 }
+
+TEST_CASE("coordinator: a leader whose own node is to blame leads on, and a spare is for the others",
+          "[launch]") {
+  Leader leader({}, [](CoordinatorOptions& options) {
+    options.supervisor.fewer_nodes = {1};
+    options.supervisor.shrink_grace = Milliseconds{0};
+    options.supervisor.on_failure.crash = FailureAction::kRestartExcludingNode;
+    options.resolve_for = [](int) -> Result<std::string> { return std::string(); };
+  });
+  leader.coordinator->node_joined(kNow, 1, "beta");
+  leader.coordinator->receive(kNow, 1, NodeReady{});  // alone at once
+  leader.started();
+  WorkerLeft left;
+  left.end = {.rank = 0, .pid = 1, .signaled = true, .code = 11, .cause = "signal 11 (SIGSEGV)"};
+  left.note.node = 1;
+  leader.coordinator->receive(kNow, 1, left);
+  leader.killed(0, 1);
+  leader.coordinator->receive(kNow, 0, NodeReady{});
+  const auto alone = leader.started();
+  REQUIRE(alone.size() == 1);
+  CHECK(alone[0].node == 0);
+  const auto first = leader.coordinator->take_changes();
+  CHECK(first.size() == 2);  // node 1 was to blame
+
+  left.incarnation = 1;
+  left.note.node = 0;
+  leader.coordinator->receive(kNow, 0, left);
+  leader.killed(1, 1);
+  CHECK(leader.coordinator->take_changes().empty());  // nobody else can take the leader's number
+  leader.coordinator->spare_joined(kNow, "gamma");
+  const auto changes = leader.coordinator->take_changes();
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].kind == MembershipChange::Kind::kPromoteSpare);
+  CHECK(changes[0].node == 1);
+}

@@ -89,6 +89,7 @@ class NodeHands {
   std::vector<NodeReport> reports_;
   std::vector<NodeReport> left_;  // of this incarnation, those that have ended
   int incarnation_ = -1;
+  std::uint64_t memory_kills_ = 0;  // of the memory cgroup, when last looked at
   int node_ = 0;
   Instant started_{0};
   std::optional<Instant> next_look_;
