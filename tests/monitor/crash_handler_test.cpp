@@ -85,7 +85,7 @@ class Child {
   std::string seen_;
 };
 
-int overflow_stack(volatile int depth) {
+int overflow_stack(int depth) {
   volatile char frame[4096];
   frame[0] = static_cast<char>(depth);
   return depth < 0 ? 0 : overflow_stack(depth + 1) + frame[0];

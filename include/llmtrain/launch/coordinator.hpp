@@ -58,7 +58,7 @@ struct MembershipChange {
 };
 
 struct AddressedOrder {
-  AddressedOrder(int to, NodeOrder what) : node(to), order(std::move(what)) {}
+  AddressedOrder(int to, const NodeOrder& what) : node(to), order(what) {}
   int node;
   NodeOrder order;
 };
