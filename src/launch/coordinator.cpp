@@ -190,7 +190,8 @@ void Coordinator::blame_stalled(Instant now, int rank, const std::string& text) 
 
 // Ranks whose phase takes longer than this run has taught. All are evidence; one of them starts the kill.
 void Coordinator::watch_progress(Instant now) {
-  if (!progress_ || !supervisor_.running()) return;
+  if (!progress_ || !supervisor_.running() || silent_.any())
+    return;  // silent nodes have a limit of their own
   const std::vector<int> overdue = progress_->overdue(now);
   if (overdue.empty()) return;
   for (const int rank : overdue)

@@ -39,6 +39,9 @@ void Coordinator::node_silent(Instant now, int node, bool link_acks) {
     return lose_node(now, {node, "its agent stands still", true});
   }
   silent_.silent(now, node);
+  // Where its ranks are is not seen: that they seem to stand still means nothing.
+  if (progress_)
+    for (const int rank : ranks_of(node)) progress_->forget(rank);
   note(Severity::kWarning,
        fmt::format("no word from {}: the link to its agent is cut; it is counted on as long as steps are "
                    "finished",

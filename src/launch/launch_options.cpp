@@ -98,6 +98,7 @@ SupervisorOptions supervisor_options(const LaunchRequest& request,
   options.num_nodes = num_nodes(request, plan);
   options.first_incarnation = incarnation;
   options.committed_step = point.path.empty() ? -1 : point.step;
+  options.total_steps = plan.total_steps;
   options.fewer_nodes = fewer_nodes(request, options.num_nodes);
   options.max_restarts = resilience.max_restarts;
   options.restart_window = seconds(resilience.restart_window_s);

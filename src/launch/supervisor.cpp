@@ -295,6 +295,8 @@ Commands Supervisor::after_failure(Instant now) {
     return commands;
   };
   if (aborted_ || (stopping_ && final_code_)) return end(finish(*final_code_, final_reason_));
+  if (options_.total_steps > 0 && committed_step_ >= options_.total_steps)
+    return end(finish(ExitCode::kDone, "done: the last step was committed before the failure"));
   if (stopping_) return end(finish_stopped());
   const FailureDecision decision = policy_.decide({judged.kind, hung_, final_code_, now, best_step_});
   if (decision.action == FailureAction::kStop)

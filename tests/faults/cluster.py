@@ -15,7 +15,6 @@ from tests.faults.network import Network, why_not
 CONFIG = ROOT / "configs/cpu_2node.yaml"
 PORT = 29417
 STEP_MS = 100
-SLOW = f"{{kind: sleep, ms: {STEP_MS}, each: step}}"
 # Deadlines at the scale of steps that take a tenth of a second.
 QUICK = ("resilience.hang_min_s=5", "resilience.collective_timeout_s=20", "launch.join_timeout_s=60")
 PATIENCE = 120
@@ -24,11 +23,11 @@ PATIENCE = 120
 class Cluster:
     """`nodes` agents of one job. Use as a context manager; the network goes with it."""
 
-    def __init__(self, test, nodes=2, name="run", faults=(), overrides=()):
+    def __init__(self, test, nodes=2, name="run", faults=(), overrides=(), step_ms=STEP_MS):
         self.test = test
         self.nodes = nodes
         self.run = RunDir(test.folder / name)
-        self.faults = list(faults)
+        self.faults = [f"{{kind: sleep, ms: {step_ms}, each: step}}", *faults]
         self.overrides = list(overrides)
         self.network = Network(nodes)
         self.agents = {}  # node -> newest
@@ -47,7 +46,7 @@ class Cluster:
 
     # ---- agents -------------------------------------------------------------------------------------------
     def start(self, node, *more, endpoint=None, node_rank=None):
-        faults = f"faults=[{', '.join([SLOW, *self.faults])}]"
+        faults = f"faults=[{', '.join(self.faults)}]"
         endpoint = endpoint or f"{self.network.address(0)}:{PORT}"
         words = [*self.network.inside(node), LLMTRAIN, "launch", CONFIG, "--nnodes", self.nodes,
                  "--node-rank", node if node_rank is None else node_rank, "--rdzv-endpoint", endpoint,

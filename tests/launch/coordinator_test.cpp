@@ -177,6 +177,36 @@ TEST_CASE("coordinator: a stopped agent is given up at once, one behind a cut li
   }
 }
 
+TEST_CASE("coordinator: ranks of a node that is not heard are not taken for hung", "[launch]") {
+  const bool is_silent = GENERATE(true, false);
+  const Milliseconds limit{1'000};
+  Leader leader({}, [&](CoordinatorOptions& options) {
+    options.deadlines =
+        DeadlineOptions{.least = limit, .startup_timeout = limit, .collective_timeout = limit};
+  });
+  leader.start();
+  const auto seen = [&](Instant now, std::vector<int> ranks, std::int64_t step) {
+    RanksSeen report{.incarnation = 0, .notes = {}};
+    for (const int rank : ranks) {
+      RankNote note;
+      note.rank = rank;
+      note.step = step;
+      note.phase = "forward";
+      report.notes.push_back(note);
+    }
+    leader.coordinator->receive(now, ranks.front() / 2, report);
+  };
+  seen(kNow, {0, 1}, 2);
+  seen(kNow, {2, 3}, 2);
+  if (is_silent) leader.coordinator->node_silent(kNow, 1, false);
+  for (int second = 1; second <= 4; ++second) {
+    const Instant now = kNow + Milliseconds{900} * second;
+    seen(now, {0, 1}, 2 + second);
+    leader.coordinator->tick(now);
+  }
+  CHECK(leader.orders<KillOrder>(0).empty() == is_silent);
+}
+
 TEST_CASE("coordinator: one signal on every node is one stop; a second on one of them is impatience",
           "[launch]") {
   Leader leader;

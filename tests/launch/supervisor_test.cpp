@@ -91,6 +91,21 @@ TEST_CASE("supervisor: a killed worker restarts the job, and is named as the cau
   CHECK(find<StartWorkers>(after)->rollback == 0);
 }
 
+TEST_CASE("supervisor: a run whose last step is committed is done, whatever falls over afterwards",
+          "[launch]") {
+  for (const std::int64_t committed : {19, 20}) {
+    auto supervisor = started({.num_workers = 2, .total_steps = 20});
+    supervisor.step_finished(20);
+    supervisor.checkpoint_committed(committed);
+    supervisor.worker_ended(kNow, {.rank = 0, .signaled = true, .code = 9});
+    const auto after = supervisor.worker_ended(kNow, {.rank = 1, .signaled = true, .code = 9});
+    if (committed == 20)
+      CHECK(finished(after) == ExitCode::kDone);
+    else
+      CHECK(find<StartWorkers>(after) != nullptr);
+  }
+}
+
 TEST_CASE("supervisor: a lost peer waits for the real cause", "[launch]") {
   auto supervisor = started({.num_workers = 3});
   CHECK(supervisor.worker_ended(kNow, {.rank = 0, .code = kLost}).empty());

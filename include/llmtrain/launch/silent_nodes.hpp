@@ -25,6 +25,7 @@ class SilentNodes {
 
   // Those whose time is over; they are forgotten.
   std::vector<int> take_given_up(Instant now);
+  bool any() const { return !since_.empty(); }
   std::optional<Instant> deadline() const;
 
  private:

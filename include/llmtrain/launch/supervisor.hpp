@@ -38,6 +38,7 @@ struct SupervisorOptions {
   std::vector<int> fewer_nodes;
   int first_incarnation = 0;
   std::int64_t committed_step = -1;  // of the newest verified checkpoint; -1 = there is none
+  std::int64_t total_steps = 0;  // of the run: with that many committed nothing is left to do; 0 = not known
   int max_restarts = 10;
   Milliseconds restart_window{0};  // 0 = the life of the supervisor
   int no_progress_limit = 3;       // restarts in a row without a new step
