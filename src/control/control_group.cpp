@@ -215,8 +215,18 @@ void SocketGroup::release() {
   }
 }
 
+// Whether a group has begun in this run directory and has not ended in order: an agent of its own may still
+// hold the port, stopped or not yet dead.
+bool has_begun(const ControlOptions& options, FileSystem& files) {
+  const auto view = LeaseStore(options.control_dir, files).look();
+  return view && view->newest && (!view->lease || view->lease->state != LeaseState::kEnded);
+}
+
 // The port of a founder is the one that the others were told.
-Result<bool> open_port(ControlOptions& options, Links& links, const std::optional<Endpoint>& endpoint) {
+Result<bool> open_port(ControlOptions& options,
+                       FileSystem& files,
+                       Links& links,
+                       const std::optional<Endpoint>& endpoint) {
   NodeIdentity& self = options.self;
   if (options.founder && endpoint) {
     const bool loopback = is_loopback_host(endpoint->host);
@@ -232,7 +242,8 @@ Result<bool> open_port(ControlOptions& options, Links& links, const std::optiona
       if (self.address.empty()) self.address = endpoint->host;
       return true;
     }
-    if (self.node_rank || port.error().code != ErrorCode::kHeld) return std::move(port).error();
+    const bool is_a_stranger = self.node_rank && !has_begun(options, files);
+    if (is_a_stranger || port.error().code != ErrorCode::kHeld) return std::move(port).error();
   }
   LLMTRAIN_ASSIGN(port, links.listen(self.control_port, is_loopback_host(self.address)));
   self.control_port = port;
@@ -272,7 +283,7 @@ Result<std::unique_ptr<ControlGroup>> ControlGroup::open(ControlOptions options,
   }
   LLMTRAIN_TRY(make_directories(files, options.control_dir));
   LLMTRAIN_ASSIGN(links, Links::open(options.token));
-  LLMTRAIN_ASSIGN(founds, open_port(options, *links, endpoint));
+  LLMTRAIN_ASSIGN(founds, open_port(options, files, *links, endpoint));
   if (founds && options.self.node_rank.value_or(0) >= options.world_nodes)
     return Error{ErrorCode::kUsage,
                  fmt::format("node rank {} of {} nodes", *options.self.node_rank, options.world_nodes),

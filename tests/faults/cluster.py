@@ -128,11 +128,18 @@ class Cluster:
         self.test.assertEqual([p.name for p in (self.run.path / "checkpoints").glob(".step-*")], [])
         wait_until(lambda: not processes_with(self.test.mark), "no process is left", 5)
 
-    def assert_same(self):
-        """Finished, nothing left behind, and bit-equal to a run without a fault."""
+    def assert_same(self, deaf_leader=False):
+        """Finished, nothing left behind, and bit-equal to a run without a fault.
+
+        While a leader stands still its workers go on and even save; nobody writes down the losses of such steps.
+        """
         self.assert_no_leftovers()
         self.test.assert_identical(self.run, self.test.undisturbed())
-        self.test.assertEqual(self.run.losses(), self.test.undisturbed().losses())
+        losses, expected = self.run.losses(), self.test.undisturbed().losses()
+        if deaf_leader:
+            self.test.assertGreaterEqual(len(losses), len(expected) // 2)
+            expected = {step: expected[step] for step in losses}
+        self.test.assertEqual(losses, expected)
 
 
 class FaultTest(E2eTest):

@@ -29,7 +29,8 @@ struct ControlOptions {
   int world_nodes = 0;
   std::string endpoint;  // host[:port] of --rdzv-endpoint; may be empty when leader.json names a leader
   // May claim the first epoch: node rank 0, or the endpoint is an address of this host. Its port is opened at
-  // the endpoint; where that is taken, a founder without a node rank joins whoever has it.
+  // the endpoint; where that is taken, a founder joins whoever leads: one without a node rank at once,
+  // another if a group has begun in the run directory (an agent that it replaces may hold the port).
   bool founder = false;
   std::string control_dir;  // <run.dir>/control, shared by the nodes; made when missing
   std::string token;
