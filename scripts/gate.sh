@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-}
 case $preset in
   asan) tests=() ;;
-  tsan) tests=(shm_test shm_processes_test monitor_test data_test tokenizer_test) ;;
+  tsan) tests=(shm_test shm_processes_test monitor_test data_test tokenizer_test control_test control_group_test) ;;
   *) echo "gate: unknown build '$preset'; allowed are asan and tsan" >&2; exit 2 ;;
 esac
 select=(--label-regex '^(unit|process|fuzz)$' --exclude-regex '^repo_')
