@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <optional>
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -13,10 +14,11 @@
 namespace llmtrain {
 namespace {
 
-Error bad_endpoint(std::string_view text, const char* what) {
-  return {ErrorCode::kUsage,
-          fmt::format("'{}' is no endpoint: {}", text.substr(0, 200), what),
-          "write host:port, for example node01:29400 or [fd00::1]:29400"};
+bool is_host(std::string_view host) {
+  return !host.empty() && host.size() <= 253 && std::all_of(host.begin(), host.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_' || c == ':' || c == '%';
+  });
 }
 
 bool is_literal(const std::string& host) {
@@ -36,38 +38,34 @@ bool is_loopback(const SocketAddress& address) {
 
 }  // namespace
 
-Result<Endpoint> parse_endpoint(std::string_view text) {
-  Endpoint endpoint;
-  std::string_view port;
-  bool has_port = false;
-  if (!text.empty() && text.front() == '[') {
+Result<Endpoint> parse_endpoint(std::string_view text, int default_port, const std::string& origin) {
+  const auto refuse = [&](const char* what) {
+    return Error{ErrorCode::kUsage,
+                 fmt::format("{} = \"{}\": {}", origin, text.substr(0, 200), what),
+                 "write HOST, HOST:PORT or [IPV6]:PORT, for example node01:29400 or [fd00::1]:29400"};
+  };
+  std::string_view host = text;
+  std::optional<std::string_view> port;
+  if (text.starts_with('[')) {
     const std::size_t close = text.find(']');
-    if (close == std::string_view::npos) return bad_endpoint(text, "the bracket is not closed");
-    endpoint.host = text.substr(1, close - 1);
+    if (close == std::string_view::npos) return refuse("the bracket is not closed");
+    host = text.substr(1, close - 1);
     const std::string_view rest = text.substr(close + 1);
-    if (!rest.empty() && rest.front() != ':')
-      return bad_endpoint(text, "a bracket is followed by a colon and the port");
-    has_port = !rest.empty();
-    if (has_port) port = rest.substr(1);
+    if (!rest.empty() && rest.front() != ':') return refuse("a bracket is followed by a colon and the port");
+    if (!rest.empty()) port = rest.substr(1);
   } else if (std::count(text.begin(), text.end(), ':') == 1) {
-    endpoint.host = text.substr(0, text.find(':'));
-    port = text.substr(text.find(':') + 1);
-    has_port = true;
-  } else {
-    endpoint.host = text;  // a name, or an IPv6 address without a port
+    host = text.substr(0, text.find(':'));
+    port = text.substr(host.size() + 1);
   }
-  if (endpoint.host.empty() || endpoint.host.size() > 253)
-    return bad_endpoint(text, "the host is empty or too long");
-  if (endpoint.host.find(':') != std::string::npos && !is_literal(endpoint.host))
-    return bad_endpoint(text, "what has several colons must be an IPv6 address");
-  if (endpoint.host.find_first_of(" \t\n/") != std::string::npos)
-    return bad_endpoint(text, "a host has no spaces and no slashes");
-  if (has_port) {
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
-    if (error != std::errc() || end != port.data() + port.size() || endpoint.port < 0 ||
-        endpoint.port > 65535)
-      return bad_endpoint(text, "the port is a number from 0 to 65535");
-  }
+  Endpoint endpoint{std::string(host), default_port};
+  if (!is_host(host)) return refuse("that is no host name and no address");
+  if (host.find(':') != std::string_view::npos && !is_literal(endpoint.host))
+    return refuse("what has several colons must be an IPv6 address");
+  if (!port) return endpoint;
+  const auto [end, error] = std::from_chars(port->data(), port->data() + port->size(), endpoint.port);
+  if (error != std::errc() || end != port->data() + port->size() || endpoint.port < 0 ||
+      endpoint.port > 65535)
+    return refuse("the port is a number from 0 to 65535");
   return endpoint;
 }
 

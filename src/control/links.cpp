@@ -86,7 +86,7 @@ Result<int> Links::listen(int port, bool loopback) {
   return socket_error(fmt::format("listen on port {}", port), error);
 }
 
-bool Links::watch(Link& link, int operation) {
+bool Links::watch(PeerLink& link, int operation) {
   const bool write = link.wants_to_write();
   if (operation == EPOLL_CTL_MOD && write == link.armed_to_write) return true;
   link.armed_to_write = write;
@@ -110,8 +110,8 @@ void Links::update_listening(Instant now) {
 // The oldest half-open connection, if it has had time enough to make room for somebody else.
 LinkId Links::slowest_stranger(Instant now) const {
   for (const LinkId id : impatient_) {
-    const Link& link = *links_.at(id);
-    if (link.dialed() || link.state() != Link::State::kProving) continue;
+    const PeerLink& link = *links_.at(id);
+    if (link.dialed() || link.state() != PeerLink::State::kProving) continue;
     return now - (link.deadline() - kHandshakeLimit) >= kPatienceWhenFull ? id : 0;
   }
   return 0;
@@ -120,16 +120,16 @@ LinkId Links::slowest_stranger(Instant now) const {
 std::size_t Links::half_open() const {
   std::size_t count = 0;
   for (const LinkId id : impatient_) {
-    const Link& link = *links_.at(id);
-    if (!link.dialed() && link.state() == Link::State::kProving) ++count;
+    const PeerLink& link = *links_.at(id);
+    if (!link.dialed() && link.state() == PeerLink::State::kProving) ++count;
   }
   return count;
 }
 
 bool Links::draining() const {
   return std::any_of(impatient_.begin(), impatient_.end(), [this](LinkId id) {
-    const Link& link = *links_.at(id);
-    return link.state() == Link::State::kClosing &&
+    const PeerLink& link = *links_.at(id);
+    return link.state() == PeerLink::State::kClosing &&
            (link.wants_to_write() || unacknowledged_bytes(link.fd()) > 0);
   });
 }
@@ -148,7 +148,7 @@ void Links::accept_some(Instant now) {
       break;
     }
     set_stream_options(fd.get());
-    auto link = std::make_unique<Link>(++last_id_, std::move(fd), false, token_, now + kHandshakeLimit);
+    auto link = std::make_unique<PeerLink>(++last_id_, std::move(fd), false, token_, now + kHandshakeLimit);
     if (!watch(*link, EPOLL_CTL_ADD)) continue;
     impatient_.insert(link->id());
     links_[link->id()] = std::move(link);
@@ -177,7 +177,7 @@ void Links::dial_next(Instant now) {
     }
     set_stream_options(fd.get());
     dial_problem_ = to_string(address);
-    auto link = std::make_unique<Link>(
+    auto link = std::make_unique<PeerLink>(
         ++last_id_, std::move(fd), true, token_, now + kConnectLimit + kHandshakeLimit);
     if (!watch(*link, EPOLL_CTL_ADD)) continue;
     dialing_ = link->id();
@@ -191,7 +191,7 @@ void Links::dial_next(Instant now) {
 
 void Links::send(LinkId id, std::string_view frame) {
   const auto link = links_.find(id);
-  if (link == links_.end() || link->second->state() != Link::State::kOpen) return;
+  if (link == links_.end() || link->second->state() != PeerLink::State::kOpen) return;
   if (!link->second->queue(frame))
     overfull_.insert(id);
   else if (!link->second->flush())
@@ -259,8 +259,8 @@ std::vector<LinkEvent> Links::poll(Instant now) {
 void Links::ready(Instant now, LinkId id, unsigned events) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
-  Link& link = *found->second;
-  const bool was_open = link.state() == Link::State::kOpen;
+  PeerLink& link = *found->second;
+  const bool was_open = link.state() == PeerLink::State::kOpen;
   std::optional<LinkEnd> ended;
   std::vector<std::string> frames;
   if ((events & (EPOLLOUT | EPOLLERR)) != 0) ended = link.on_writable();
@@ -272,8 +272,8 @@ void Links::ready(Instant now, LinkId id, unsigned events) {
     watch(link, EPOLL_CTL_MOD);
 }
 
-void Links::hand_over(Link& link, bool was_open, std::vector<std::string> frames) {
-  if (!was_open && link.state() == Link::State::kOpen) {
+void Links::hand_over(PeerLink& link, bool was_open, std::vector<std::string> frames) {
+  if (!was_open && link.state() == PeerLink::State::kOpen) {
     impatient_.erase(link.id());
     if (link.id() == dialing_) dialing_ = 0;
     events_.push_back(LinkUp{link.id(), link.dialed()});
@@ -282,15 +282,15 @@ void Links::hand_over(Link& link, bool was_open, std::vector<std::string> frames
 }
 
 void Links::end(Instant now, LinkId id, const LinkEnd& end) {
-  const Link::State state = links_.at(id)->state();
+  const PeerLink::State state = links_.at(id)->state();
   impatient_.erase(id);
   const bool dialed = id == std::exchange(dialing_, id == dialing_ ? 0 : dialing_);
-  if (state != Link::State::kClosing && end.refused && !dialed) {
+  if (state != PeerLink::State::kClosing && end.refused && !dialed) {
     hang_up(now, id);  // so that the refusal arrives
     return;
   }
   links_.erase(id);
-  if (state == Link::State::kOpen) {
+  if (state == PeerLink::State::kOpen) {
     events_.push_back(LinkDown{id, end.gone, end.why});
   } else if (dialed && (end.refused || addresses_.empty())) {
     events_.push_back(DialFailed{

@@ -10,7 +10,7 @@
 
 #include "llmtrain/control/endpoint.hpp"
 
-#include "link.hpp"
+#include "peer_link.hpp"
 #include "resolver.hpp"
 
 // All connections of one agent: the port it listens on, those that came in, and the one it dials. Bounded in
@@ -66,16 +66,16 @@ class Links {
   LinkId slowest_stranger(Instant now) const;
   void dial_next(Instant now);
   void ready(Instant now, LinkId id, unsigned events);
-  void hand_over(Link& link, bool was_open, std::vector<std::string> frames);
+  void hand_over(PeerLink& link, bool was_open, std::vector<std::string> frames);
   void end(Instant now, LinkId id, const LinkEnd& end);
   void expire(Instant now);
-  bool watch(Link& link, int operation);
+  bool watch(PeerLink& link, int operation);
 
   std::string token_;
   UniqueFd epoll_, listener_;
   bool listening_ = false;
   Instant accept_again_{0};
-  std::map<LinkId, std::unique_ptr<Link>> links_;
+  std::map<LinkId, std::unique_ptr<PeerLink>> links_;
   std::set<LinkId> impatient_;  // everything that is not open
   std::set<LinkId> overfull_;
   LinkId last_id_ = 0;

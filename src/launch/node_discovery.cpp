@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "llmtrain/launch/endpoint.hpp"
+#include "llmtrain/launch/host_address.hpp"
 
 #include "placement_source.hpp"
 
@@ -128,7 +128,7 @@ Status order_nodes(const LaunchFlags& flags, const Sources& sources, NodePlaceme
   if (placement.endpoint_derived) {
     LLMTRAIN_ASSIGN(endpoint, parse_endpoint(placement.endpoint, 0, "the endpoint"));
     endpoint.host = placement.topology_order.front();
-    placement.endpoint = endpoint.text();
+    placement.endpoint = to_string(endpoint);
   }
   // A number given by a person or an operator stays; one that Slurm counted is replaced.
   if (sources.flags.node_rank || sources.torchrun.node_rank) return ok_status();

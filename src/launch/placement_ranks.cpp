@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "llmtrain/launch/endpoint.hpp"
+#include "llmtrain/launch/host_address.hpp"
 
 #include "placement_source.hpp"
 
@@ -51,7 +51,7 @@ Result<PlacementSource> stated_by_ranks(const Environment& environment) {
   LLMTRAIN_ASSIGN(port, number_of(environment, "MASTER_PORT", 1, 65'535));
   if (const auto address = variable(environment, "MASTER_ADDR")) {
     LLMTRAIN_ASSIGN(endpoint, parse_endpoint(*address, port ? port->value : kMasterPort, "MASTER_ADDR"));
-    source.endpoint = Stated<std::string>{endpoint.text(), "MASTER_ADDR"};
+    source.endpoint = Stated<std::string>{to_string(endpoint), "MASTER_ADDR"};
   }
   for (const Dialect& dialect : kDialects) {
     LLMTRAIN_ASSIGN(rank, number_of(environment, dialect.rank, 0, kMaxNodes - 1));

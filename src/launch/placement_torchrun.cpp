@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "llmtrain/launch/endpoint.hpp"
+#include "llmtrain/launch/host_address.hpp"
 
 #include "placement_source.hpp"
 
@@ -23,7 +23,7 @@ Result<MaybeStated<std::string>> endpoint_of(const std::optional<std::string>& t
                                              const std::string& origin) {
   if (!text) return MaybeStated<std::string>();
   LLMTRAIN_ASSIGN(endpoint, parse_endpoint(*text, default_port, origin));
-  return MaybeStated<std::string>(Stated<std::string>{endpoint.text(), origin});
+  return MaybeStated<std::string>(Stated<std::string>{to_string(endpoint), origin});
 }
 
 Result<MaybeStated<NodeRange>> nodes_of(const std::optional<std::string>& text, const std::string& origin) {

@@ -9,7 +9,7 @@
 
 #include "llmtrain/core/result.hpp"
 
-// Where an agent listens: host and port as text, and the socket addresses behind it.
+// Where agents meet: host and port as text, and the socket addresses behind it.
 namespace llmtrain {
 
 inline constexpr int kDefaultControlPort = 29400;
@@ -21,8 +21,11 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-// "host", "host:port", "[v6]", "[v6]:port", or a bare IPv6 address. Port 0 is any free port.
-Result<Endpoint> parse_endpoint(std::string_view text);
+// "host", "host:port", "[v6]", "[v6]:port", or a bare IPv6 address. Port 0 is any free port. `origin` names
+// the flag or variable in messages.
+Result<Endpoint> parse_endpoint(std::string_view text,
+                                int default_port = kDefaultControlPort,
+                                const std::string& origin = "the endpoint");
 std::string to_string(const Endpoint& endpoint);  // brackets where they are needed
 
 struct SocketAddress {

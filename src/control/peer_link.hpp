@@ -19,12 +19,12 @@ struct LinkEnd {
   std::string why;
 };
 
-class Link {
+class PeerLink {
  public:
   static constexpr std::size_t kQueueLimit = 16 * 1024 * 1024;
   enum class State { kConnecting, kProving, kOpen, kClosing };
 
-  Link(LinkId id, UniqueFd fd, bool dialed, std::string token, Instant deadline);
+  PeerLink(LinkId id, UniqueFd fd, bool dialed, std::string token, Instant deadline);
 
   LinkId id() const { return id_; }
   int fd() const { return fd_.get(); }

@@ -1,4 +1,4 @@
-#include "link.hpp"
+#include "peer_link.hpp"
 
 #include <cerrno>
 
@@ -17,7 +17,7 @@ LinkEnd socket_end(int error) {
 
 }  // namespace
 
-Link::Link(LinkId id, UniqueFd fd, bool dialed, std::string token, Instant deadline)
+PeerLink::PeerLink(LinkId id, UniqueFd fd, bool dialed, std::string token, Instant deadline)
     : id_(id),
       fd_(std::move(fd)),
       dialed_(dialed),
@@ -27,18 +27,18 @@ Link::Link(LinkId id, UniqueFd fd, bool dialed, std::string token, Instant deadl
   if (const auto first = handshake_.first()) append_frame(out_, *first);
 }
 
-bool Link::queue(std::string_view frame) {
+bool PeerLink::queue(std::string_view frame) {
   if (out_.size() - sent_ + frame.size() > kQueueLimit) return false;
   append_frame(out_, frame);
   return true;
 }
 
-void Link::close_after_flush(Instant deadline) {
+void PeerLink::close_after_flush(Instant deadline) {
   state_ = State::kClosing;
   deadline_ = deadline;
 }
 
-std::optional<LinkEnd> Link::on_writable() {
+std::optional<LinkEnd> PeerLink::on_writable() {
   if (state_ == State::kConnecting) {
     int error = 0;
     socklen_t size = sizeof error;
@@ -49,7 +49,7 @@ std::optional<LinkEnd> Link::on_writable() {
   return flush();
 }
 
-std::optional<LinkEnd> Link::flush() {
+std::optional<LinkEnd> PeerLink::flush() {
   if (state_ == State::kConnecting) return std::nullopt;
   while (sent_ < out_.size()) {
     const ssize_t n =
@@ -72,7 +72,7 @@ std::optional<LinkEnd> Link::flush() {
   return std::nullopt;
 }
 
-std::optional<LinkEnd> Link::on_readable(std::vector<std::string>& frames) {
+std::optional<LinkEnd> PeerLink::on_readable(std::vector<std::string>& frames) {
   char bytes[kReadAtOnce];
   const ssize_t n = ::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return std::nullopt;
@@ -83,7 +83,7 @@ std::optional<LinkEnd> Link::on_readable(std::vector<std::string>& frames) {
   return take_frames(frames);
 }
 
-std::optional<LinkEnd> Link::take_frames(std::vector<std::string>& frames) {
+std::optional<LinkEnd> PeerLink::take_frames(std::vector<std::string>& frames) {
   while (true) {
     auto frame = reader_.next();
     if (!frame) return LinkEnd{false, false, frame.error().message};
@@ -96,7 +96,7 @@ std::optional<LinkEnd> Link::take_frames(std::vector<std::string>& frames) {
   }
 }
 
-std::optional<LinkEnd> Link::prove(const std::string& frame) {
+std::optional<LinkEnd> PeerLink::prove(const std::string& frame) {
   auto answer = handshake_.take(frame);
   if (!answer) {
     if (const auto& parting = handshake_.parting()) {

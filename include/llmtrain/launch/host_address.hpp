@@ -2,27 +2,13 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "llmtrain/control/endpoint.hpp"
 #include "llmtrain/core/result.hpp"
 
-// Where the nodes of a job meet: `host`, `host:port`, `[::1]:port`, `::1`.
-//
-// The text part is pure. The two questions to the system are apart, each one call: which address of this host
-// leads there, and whether there is here.
+// What the system says of this host's name and addresses: under which of them others may reach it, and
+// whether an endpoint is here. Each is a question or two to the system; nothing is sent, nothing is decided.
 namespace llmtrain {
-
-struct Endpoint {
-  std::string host;  // a name or an address, without brackets
-  int port = 0;
-
-  // `host:port`, with brackets around an IPv6 address.
-  std::string text() const;
-  friend bool operator==(const Endpoint&, const Endpoint&) = default;
-};
-
-// `origin` names the flag or variable in messages; `default_port` is used when the text has none.
-Result<Endpoint> parse_endpoint(std::string_view text, int default_port, const std::string& origin);
 
 // The address of this host that packets to the endpoint leave from: a UDP socket is connected, nothing is
 // sent.
