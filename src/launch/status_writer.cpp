@@ -33,8 +33,10 @@ void StatusWriter::write(Instant now, double unix_time, StatusFile status) {
   status.restarts = restarts_;
   for (const auto& [rank, seen] : seen_) {
     const auto& [at, note] = seen;
-    const auto node = std::find_if(
-        status.nodes.begin(), status.nodes.end(), [&](const NodeStatus& n) { return n.node == note.node; });
+    const auto node =
+        std::find_if(status.nodes.begin(), status.nodes.end(), [&, at_node = note.node](const NodeStatus& n) {
+          return n.node == at_node;
+        });
     if (node == status.nodes.end()) continue;
     const double since_s = std::chrono::duration<double>(now - at).count();
     node->ranks.push_back({.rank = rank,
