@@ -68,7 +68,7 @@ JoinMessage get_join(ByteReader& r, bool& sound) {
 WelcomeMessage get_welcome(ByteReader& r, bool& sound) {
   const std::uint32_t node = r.u32(), leader = r.u32();
   sound = node <= kLargestNode && leader <= kLargestNode;
-  return {static_cast<int>(node) - 1, static_cast<int>(leader), r.text(kTextLimit)};
+  return {static_cast<int>(node - 1), static_cast<int>(leader), r.text(kTextLimit)};
 }
 RefuseMessage get_refuse(ByteReader& r, bool& sound) {
   const std::uint8_t kind = r.u8(), code = r.u8();

@@ -29,7 +29,8 @@ void ThinnedSeries::add(double x, double y, int incarnation) {
 }
 
 void ThinnedSeries::thin() {
-  per_point_ *= 2;
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;  // series of short incarnations double it without end
+  per_point_ = std::min(2 * per_point_, kMost);
   std::vector<SeriesPoint> kept;
   for (const SeriesPoint& point : points_) {
     const bool joins = !kept.empty() && kept.back().incarnation == point.incarnation &&
