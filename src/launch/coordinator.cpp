@@ -18,16 +18,13 @@
 #include "llmtrain/launch/run_files.hpp"
 
 #include "poll_timeout.hpp"
+#include "unix_time.hpp"
 
 namespace llmtrain {
 namespace {
 
 constexpr std::size_t kTailLines = 20;
 constexpr std::size_t kMaxLastWords = 256;  // ranks; those that failed first come first
-
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 bool is_failure(ExitClass kind) {
   return kind == ExitClass::kCrash || kind == ExitClass::kFinal || kind == ExitClass::kLostPeer;

@@ -1,26 +1,16 @@
 #include <algorithm>
-#include <chrono>
 
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "llmtrain/launch/coordinator.hpp"
+#include "llmtrain/launch/host_address.hpp"
+
+#include "unix_time.hpp"
 
 // Nodes that come, fall silent and go.
 namespace llmtrain {
-namespace {
-
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string this_host() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
-
-}  // namespace
 
 void Coordinator::node_joined(Instant now, int node, const std::string& host, std::int64_t pid) {
   // Whoever held this number has left without a word.
@@ -155,7 +145,7 @@ NodeStatus Coordinator::status_of(int node) const {
     const auto pid = pids_.find(node);
     if (pid != pids_.end()) status.pid = pid->second;
   }
-  if (node == options_.node && status.host.empty()) status.host = this_host();
+  if (node == options_.node && status.host.empty()) status.host = host_name();
   status.control = host == hosts_.end()      ? "missing"
                    : node == options_.node   ? "leader"
                    : silent_.is_silent(node) ? "silent"

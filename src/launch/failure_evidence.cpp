@@ -1,21 +1,21 @@
 #include "llmtrain/launch/failure_evidence.hpp"
 
-#include <set>
+#include <string_view>
 
 namespace llmtrain {
 namespace {
 
 // The groups in which ranks wait for each other, under the names that workers give them.
 std::vector<GroupMembers> groups_of(const MeshShape& mesh) {
-  std::set<std::pair<std::string, std::vector<int>>> groups;
+  std::vector<GroupMembers> groups;
   for (int rank = 0; rank < mesh.world_size(); ++rank) {
-    for (const Axis axis : kAxes) groups.emplace(to_string(axis), group_of(mesh, axis, rank));
-    groups.emplace("dp_sp", gradient_group_of(mesh, rank));
+    const auto add = [&](std::string_view name, std::vector<int> ranks) {
+      if (ranks.size() > 1 && ranks.front() == rank) groups.push_back({std::string(name), std::move(ranks)});
+    };
+    for (const Axis axis : kAxes) add(to_string(axis), group_of(mesh, axis, rank));
+    add("dp_sp", gradient_group_of(mesh, rank));
   }
-  std::vector<GroupMembers> result;
-  for (const auto& [name, ranks] : groups)
-    if (ranks.size() > 1) result.push_back({name, ranks});
-  return result;
+  return groups;
 }
 
 }  // namespace
