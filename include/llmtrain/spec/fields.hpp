@@ -343,7 +343,7 @@ void visit_fields(FieldsOf<MonitoringSpec> auto& s, auto&& v) {
 
 void visit_fields(FieldsOf<LogSpec> auto& s, auto&& v) {
   v({"max_bytes", "of one log file of a rank, then it is rotated; 0 = no limit", at_least(0)}, s.max_bytes);
-  v({"keep", "rotated files of each rank; older ones are removed", between(0, 1000)}, s.keep);
+  v({"keep", "rotated files of each rank; older ones are removed; 0 is as 1", between(0, 1000)}, s.keep);
   v({"tee", "whose output is on the console too: nobody's, the first rank's of each node, all", anything()},
     s.tee);
 }
