@@ -3,7 +3,7 @@
 #include <string>
 
 #include "llmtrain/job/load_job.hpp"
-#include "llmtrain/launch/node_discovery.hpp"
+#include "llmtrain/discovery/node_discovery.hpp"
 
 #include "job_arguments.hpp"
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "llmtrain/launch/coordinator.hpp"
-#include "llmtrain/launch/host_address.hpp"
+#include "llmtrain/discovery/host_address.hpp"
 
 #include "unix_time.hpp"
 

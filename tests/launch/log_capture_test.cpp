@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "llmtrain/launch/tee.hpp"
+#include "llmtrain/discovery/tee.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_directory.hpp"
