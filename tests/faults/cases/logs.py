@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import statistics
 import subprocess
 import time
@@ -28,17 +29,28 @@ def _fill(path):
                 ballast.write(b"x" * 4096)
 
 
-def _stderr_of(pid):
-    """The end of the pipe that a worker prints into."""
-    return os.open(f"/proc/{pid}/fd/2", os.O_WRONLY)
+class _Stderr:
+    """The end of the pipe that a worker prints into. An agent that does not read it any more fails the test."""
+
+    def __init__(self, pid):
+        self.pipe = os.open(f"/proc/{pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.pipe)
+
+    def write(self, text):
+        while text:
+            if not select.select([], [self.pipe], [], 10)[1]:
+                raise AssertionError("the agent has not read what a worker prints for 10 s")
+            text = text[os.write(self.pipe, text):]
 
 
 def _print(pid, text):
-    pipe = _stderr_of(pid)
-    try:
-        os.write(pipe, text.encode())
-    finally:
-        os.close(pipe)
+    with _Stderr(pid) as stderr:
+        stderr.write(text.encode())
 
 
 def c11_disks(test):
@@ -77,14 +89,14 @@ def c11_storm(test):
     piece = 1 << 20
     with Cluster(test, overrides=[f"launch.log.max_bytes={piece}", "launch.log.keep=3"]) as c:
         c.start_all().wait_for_step(SAVED)
-        pipe = _stderr_of(c.worker(3))
         block, rate, wanted = b"a line of a rank that has gone mad, again and again and again..\n" * 1000, 100e6, 120e6
         began, written = time.time(), 0
-        while written < wanted:  # the agent must keep up: a worker that waits for it stands still
-            written += os.write(pipe, block)
-            time.sleep(max(0.0, began + written / rate - time.time()))
+        with _Stderr(c.worker(3)) as stderr:
+            while written < wanted:
+                stderr.write(block)
+                written += len(block)
+                time.sleep(max(0.0, began + written / rate - time.time()))
         took = time.time() - began
-        os.close(pipe)
         c.finish()
         test.assertEqual(c.incidents(), [])
         c.assert_same()
