@@ -40,7 +40,6 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
       supervisor_(supervisor_options()),
       incidents_(files, run),
       slots_(static_cast<std::size_t>(num_nodes())),
-      time_limit_(options_.time_limit),
       status_(files, run.status().string()) {
   if (options_.deadlines) progress_.emplace(*options_.deadlines);
   std::iota(slots_.begin(), slots_.end(), 0);
@@ -56,6 +55,7 @@ SupervisorOptions Coordinator::supervisor_options() {
 }
 
 void Coordinator::start(Instant now) {
+  if (options_.time_limit) time_limit_ = TimeLimit(now, *options_.time_limit, options_.known_save);
   carry_out(now, supervisor_.start(now));
 }
 
@@ -120,7 +120,7 @@ void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
   }
   if (const auto* saved = std::get_if<CheckpointSaved>(&event.body))
     supervisor_.checkpoint_committed(saved->step);
-  note_times(event.body);
+  note_times(now, event.body);
   status_.on(event.body);
   sink_.on(event);
   if (step != nullptr) incidents_.step_finished(now);
@@ -203,10 +203,12 @@ void Coordinator::watch_time_limit(Instant now) {
   carry_out(now, supervisor_.stop_requested(now));
 }
 
-void Coordinator::note_times(const EventBody& body) {
+void Coordinator::note_times(Instant now, const EventBody& body) {
   const auto milliseconds = [](double ms) {
     return Milliseconds{static_cast<std::int64_t>(std::clamp(ms, 0.0, 1e9))};
   };
+  if (std::holds_alternative<EvalReport>(body) && stepped_) time_limit_.evaluation_took(now - *stepped_);
+  if (std::holds_alternative<StepReport>(body)) stepped_ = now;
   if (const auto* step = std::get_if<StepReport>(&body); step != nullptr && step->step_ms) {
     time_limit_.step_took(milliseconds(*step->step_ms));
     if (progress_) progress_->step_took(step->step, milliseconds(*step->step_ms));
@@ -296,6 +298,7 @@ void Coordinator::start_from(Instant now, const Result<ResumePoint>& from) {
   if (!from) return start_failed(now, exit_code_for(from.error().code), to_string(from.error()), all_ranks());
   for (const CheckpointRejected& rejected : from->rejected) emit(rejected);
   incidents_.resumed(from->step);
+  stepped_.reset();
   if (progress_) progress_->start(from->step);
   order_start(std::filesystem::path(from->path).filename().string());
   if (std::exchange(stop_after_start_, false)) order_all(StopOrder{});

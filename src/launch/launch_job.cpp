@@ -24,8 +24,10 @@ Result<LaunchOutcome> launch_job(const LaunchRequest& request, FileSystem& files
 
   LLMTRAIN_ASSIGN(incarnation, next_incarnation(files, run));
   LLMTRAIN_TRY(write_source_spec(files, run, request.job.source_yaml));
+  HandsOptions hands = hands_options(request, run);
+  LLMTRAIN_TRY(write_log_place(files, run, hands.log_dir));
   LLMTRAIN_ASSIGN(sink, make_sink(run));
-  Agent agent(hands_options(request, run),
+  Agent agent(std::move(hands),
               coordinator_options(request, run, files, incarnation, point),
               stop_signals(request),
               run,

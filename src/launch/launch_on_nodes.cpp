@@ -90,6 +90,7 @@ Result<Leadership> lead(const LaunchRequest& request,
 
   LLMTRAIN_ASSIGN(incarnation, next_incarnation(files, run));
   LLMTRAIN_TRY(write_source_spec(files, run, request.job.source_yaml));
+  LLMTRAIN_TRY(write_log_place(files, run, hands_options(request, run).log_dir));
   LLMTRAIN_ASSIGN(sink, make_sink(run));
   leadership.sink = std::move(sink);
   CoordinatorOptions options = coordinator_options(request, run, files, incarnation, point);

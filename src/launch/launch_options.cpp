@@ -187,6 +187,7 @@ CoordinatorOptions coordinator_options(const LaunchRequest& request,
   };
   options.deadlines = deadline_options(request.job.spec.resilience);
   options.time_limit = end_of_allocation(request);
+  if (options.time_limit) options.known_save = longest_save(files, run);
   // The first incarnation takes what was verified a moment ago.
   options.find_checkpoint =
       [&files, checkpoints = run.checkpoints().string(), first = std::optional(point)](int rollback) mutable {

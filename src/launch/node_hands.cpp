@@ -1,7 +1,9 @@
 #include "llmtrain/launch/node_hands.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <iterator>
 
 #include <unistd.h>
@@ -21,6 +23,7 @@ namespace llmtrain {
 namespace {
 
 constexpr Milliseconds kLookPeriod{1000};
+constexpr Milliseconds kLogPatience{5000};
 constexpr std::size_t kLastLines = 20;
 constexpr std::size_t kMaxWaitingReports = 1000;  // then lines of output are not reported any more
 
@@ -91,10 +94,23 @@ Status NodeHands::check(const StartOrder& order) const {
 Status NodeHands::start(const StartOrder& order) {
   LLMTRAIN_TRY(check(order));
   const std::string logs = log_directory(order).string();
-  LLMTRAIN_TRY(make_directories(files_, logs));
+  LLMTRAIN_TRY(check_logs(logs));
   console_.start(logs);
   LLMTRAIN_ASSIGN(shm, create_shm_region(order.num_workers));
   for (int local = 0; local < order.num_workers; ++local) LLMTRAIN_TRY(start_worker(order, local, shm.get()));
+  return ok_status();
+}
+
+// What cannot be used at all is an error of who asked for it, before anything has run. Later no job stops for
+// its logs, and nothing waits for their disk.
+Status NodeHands::check_logs(const std::string& directory) {
+  if (logs_are_usable_) return ok_status();
+  LLMTRAIN_TRY(make_directories(files_, directory));
+  if (::access(directory.c_str(), W_OK | X_OK) != 0)
+    return Error{ErrorCode::kStorage,
+                 fmt::format("no logs can be made in {}: {}", directory, std::strerror(errno)),
+                 "make it writable, or choose another run.dir or --log-dir"};
+  logs_are_usable_ = true;
   return ok_status();
 }
 
@@ -122,6 +138,7 @@ Status NodeHands::start_worker(const StartOrder& order, int local_rank, int shm_
   launch.shm_fd = shm_fd;
   launch.stdout_path = log_file("out");
   launch.stderr_path = log_file("err");
+  launch.logs = &logs_;
   launch.line = [this, rank = request.rank, local_rank](WorkerStream stream, std::string_view text) {
     console_.line(rank, local_rank, stream, text);
   };
@@ -197,6 +214,7 @@ std::int64_t NodeHands::newest_step() const {
 }
 
 void NodeHands::pass_lines(Instant now) {
+  if (auto text = logs_.notice(now)) reports_.push_back(NodeSaid{Severity::kWarning, -1, std::move(*text)});
   for (NodeSaid& said : console_.take(now, workers_.empty()))
     if (reports_.size() < kMaxWaitingReports) reports_.push_back(std::move(said));
 }
@@ -233,6 +251,10 @@ void NodeHands::abandon() {
   workers_.clear();
   stores_.clear();
   kill_adopted_orphans({});
+}
+
+std::optional<std::string> NodeHands::finish_logs() {
+  return logs_.flush(kLogPatience);
 }
 
 void NodeHands::read_events(WorkerProcess& worker) {

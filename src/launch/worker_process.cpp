@@ -38,10 +38,9 @@ Result<OpenStream> open_stream(const WorkerLaunch& launch, WorkerStream stream) 
   if (is_out) limits.recent = 0;  // last words and stacks go to stderr
   LogCapture::Line line;
   if (launch.line) line = [say = launch.line, stream](std::string_view text) { say(stream, text); };
-  LLMTRAIN_ASSIGN(
-      capture,
-      LogCapture::start(
-          std::move(reader), is_out ? launch.stdout_path : launch.stderr_path, limits, std::move(line)));
+  LogWriter::Log log =
+      launch.logs->open(is_out ? launch.stdout_path : launch.stderr_path, limits.max_bytes, limits.keep);
+  LLMTRAIN_ASSIGN(capture, LogCapture::start(std::move(reader), std::move(log), limits, std::move(line)));
   return OpenStream{std::move(capture), std::move(writer)};
 }
 

@@ -20,7 +20,8 @@
 // The workers of one node: orders in, reports out.
 //
 // It starts, asks, kills, reaps and watches processes, and decides nothing: what an end means, and what
-// comes next, is the coordinator's. Every order is carried out at once and nothing blocks.
+// comes next, is the coordinator's. Every order is carried out at once and nothing blocks; the disk of the
+// logs, which may, has a thread of its own.
 namespace llmtrain {
 
 struct HandsOptions {
@@ -57,6 +58,8 @@ class NodeHands {
   void abandon();
   // The same after killing them and waiting for a second at most.
   void end_all();
+  // Waits some seconds for the disk of the logs; what it has not taken then is lost, and said.
+  std::optional<std::string> finish_logs();
 
  private:
   void carry_out(Instant now, const StartOrder& order);
@@ -69,6 +72,7 @@ class NodeHands {
   Status start(const StartOrder& order);
   Status start_worker(const StartOrder& order, int local_rank, int shm_fd);
   std::filesystem::path log_directory(const StartOrder& order) const;
+  Status check_logs(const std::string& directory);
   void pass_lines(Instant now);
   void read_events(WorkerProcess& worker);
   void read_stores();
@@ -82,7 +86,9 @@ class NodeHands {
   HandsOptions options_;
   RunDir run_;
   FileSystem& files_;
-  ConsoleLines console_;                  // before the workers, whose last lines still go to it
+  ConsoleLines console_;                  // before the workers, whose last lines still go to it,
+  LogWriter logs_;                        // and this too
+  bool logs_are_usable_ = false;          // as far as was seen before the first start
   std::map<int, WorkerProcess> workers_;  // alive, by rank
   std::map<int, WorkerStore> stores_;     // on several nodes, of the same ranks
   std::set<int> garbled_;                 // ranks whose messages were not understood: said once
