@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "llmtrain/core/memory_limit.hpp"
 #include "llmtrain/core/unique_fd.hpp"
 #include "llmtrain/job/engine_abi.hpp"
 

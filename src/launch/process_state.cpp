@@ -81,7 +81,7 @@ ProcessState process_state(pid_t pid, const KernelRoots& roots) {
   return found;
 }
 
-std::optional<std::uint64_t> oom_kills(pid_t pid, const KernelRoots& roots) {
+std::optional<MemoryCounter> memory_counter(pid_t pid, const KernelRoots& roots) {
   const std::string text = read_start(fmt::format("{}/{}/cgroup", roots.proc, pid));
   for (const std::string_view line : lines_of(text)) {  // "4:memory:/path", or "0::/path" of version 2
     const auto first = line.find(':');
@@ -96,9 +96,13 @@ std::optional<std::uint64_t> oom_kills(pid_t pid, const KernelRoots& roots) {
     const std::string file = memory ? "/memory.oom_control" : "/memory.events";
     // In a container the path can be the host's, while the mount shows our own cgroup as its root.
     for (const std::string& folder : {mount + path, mount})
-      if (const auto value = counter_in(folder + file)) return value;
+      if (counter_in(folder + file)) return MemoryCounter{folder + file, text};
   }
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> oom_kills(const MemoryCounter& counter) {
+  return counter_in(counter.path);
 }
 
 }  // namespace llmtrain

@@ -90,7 +90,7 @@ class Judge {
     if (!oom && e_.crashes_at_step >= kSameCrash) kind = FailureKind::kDeterministicCrash;
     blame(kind, ranks, Confidence::kHigh);
     sentence_ = fmt::format("{} ended by itself: {}{}", place_of(e_, ranks), first.cause, where_first());
-    if (oom) sentence_ += ". The memory cgroup of its node killed for lack of memory meanwhile";
+    if (oom) sentence_ += ". The kernel killed for lack of memory there: " + memory_limit_of(first.rank);
     if (kind == FailureKind::kDeterministicCrash)
       sentence_ += fmt::format(". It is crash {} in a row at this step", e_.crashes_at_step);
     return true;
@@ -311,7 +311,15 @@ class Judge {
     const auto note = notes_.find(rank);
     if (note == notes_.end()) return false;
     const auto kills = e_.oom_kills.find(note->second->node);
-    return kills != e_.oom_kills.end() && kills->second > 0;
+    return kills != e_.oom_kills.end() && kills->second.count > 0;
+  }
+
+  std::string memory_limit_of(int rank) const {
+    const MemoryLimit& limit = e_.oom_kills.at(notes_.at(rank)->node).limit;
+    if (limit.bytes == MemoryLimit::kNone)
+      return "no cgroup of it has a limit, so the host itself had no more";
+    return fmt::format(
+        "its cgroup {} allows {:.0f} MiB", limit.group, static_cast<double>(limit.bytes) / (1 << 20));
   }
 
   bool is_waited_for(int rank) const {

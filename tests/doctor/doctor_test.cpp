@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "llmtrain/core/memory_limit.hpp"
 #include "llmtrain/doctor/judge.hpp"
 #include "llmtrain/doctor/read_host.hpp"
 #include "llmtrain/job/load_job.hpp"

@@ -86,20 +86,22 @@ TEST_CASE("verdict: ends of one rank", "[launch]") {
            "Rank 1 on node 0 (host0) ended by itself: signal 9 (SIGKILL), while saving a "
            "checkpoint after step 8.");
   }
-  SECTION("out of memory: a kill, and the counter of its node's cgroup") {
+  SECTION("out of memory: a kill, and the counter of its cgroup") {
     Scene scene(4);
-    scene.signaled(2, 9).evidence.oom_kills = {{0, 0}, {1, 1}};
+    scene.signaled(2, 9).evidence.oom_kills = {{0, {}}, {1, {1, {512 << 20, "/slurm/job_7"}}}};
     expect(scene,
            FailureKind::kOutOfMemory,
            {2},
            "Rank 2 on node 1 (host1) ended by itself: signal 9 (SIGKILL), in backward of "
-           "step 9. The memory cgroup of its node killed for lack of memory meanwhile. Raise"
-           " the memory limit of the job, or lower batch.micro_batch_size or set "
-           "memory.recompute.");
+           "step 9. The kernel killed for lack of memory there: its cgroup /slurm/job_7 allows 512 MiB. "
+           "Raise the memory limit of the job, or lower batch.micro_batch_size or set memory.recompute.");
+    scene.evidence.oom_kills[1].limit = {};
+    CHECK(scene.judged().paragraph.find("no cgroup of it has a limit, so the host itself had no more") !=
+          std::string::npos);
   }
   SECTION("out of memory on another node is not its cause") {
     Scene scene(4);
-    scene.signaled(2, 9).evidence.oom_kills = {{0, 1}, {1, 0}};
+    scene.signaled(2, 9).evidence.oom_kills = {{0, {1, {}}}, {1, {}}};
     expect(scene,
            FailureKind::kSignal,
            {2},

@@ -21,8 +21,13 @@ struct ProcessState {
 };
 ProcessState process_state(pid_t pid, const KernelRoots& roots = {});
 
-// Processes that the kernel has killed for lack of memory in the cgroup (version 1 or 2) of process `pid`, so
-// far. Read it before and after an incarnation: the difference is what counts.
-std::optional<std::uint64_t> oom_kills(pid_t pid, const KernelRoots& roots = {});
+// Where the memory cgroup (version 1 or 2) of process `pid` counts the processes that the kernel kills in it.
+struct MemoryCounter {
+  std::string path;
+  std::string proc_cgroup;  // the text of /proc/<pid>/cgroup
+};
+std::optional<MemoryCounter> memory_counter(pid_t pid, const KernelRoots& roots = {});
+// Kills for lack of memory, so far. Read it before and after an incarnation: the difference is what counts.
+std::optional<std::uint64_t> oom_kills(const MemoryCounter& counter);
 
 }  // namespace llmtrain

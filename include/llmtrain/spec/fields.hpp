@@ -283,7 +283,10 @@ void visit_fields(FieldsOf<OnFailureSpec> auto& s, auto&& v) {
   v({"crash", "a worker ended by an exception or a signal", anything()}, s.crash);
   v({"node_lost", "a node's agent, or the node, is gone", anything()}, s.node_lost);
   v({"hang", "a worker lives and does not go on", anything()}, s.hang);
-  v({"oom", "a worker was killed for memory", anything()}, s.oom);
+  v({"oom",
+     "a worker was killed for memory; the second time in a row without a new step ends the job (67)",
+     anything()},
+    s.oom);
   v({"stopped_worker", "a worker is stopped (SIGSTOP) or frozen", anything()}, s.stopped_worker);
   v({"transport", "connections between living ranks broke", anything()}, s.transport);
   v({"data", "data cannot be read", anything()}, s.data);

@@ -1,8 +1,8 @@
+#include "llmtrain/core/memory_limit.hpp"
+
 #include <charconv>
 #include <fstream>
 #include <sstream>
-
-#include "llmtrain/doctor/read_host.hpp"
 
 namespace llmtrain {
 namespace {
@@ -11,10 +11,10 @@ namespace {
 std::uint64_t limit_in(const std::string& path) {
   std::ifstream file(path);
   std::string word;
-  if (!(file >> word)) return kNoLimit;
+  if (!(file >> word)) return MemoryLimit::kNone;
   std::uint64_t value = 0;
   const auto parsed = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (parsed.ec != std::errc() || value >= 1ull << 60) return kNoLimit;
+  if (parsed.ec != std::errc() || value >= 1ull << 60) return MemoryLimit::kNone;
   return value;
 }
 
@@ -30,9 +30,9 @@ void walk_up(const std::string& mount, std::string group, const char* file, Memo
 
 }  // namespace
 
-MemoryLimit cgroup_memory_limit(const std::string& proc_self_cgroup, const std::string& mount) {
+MemoryLimit cgroup_memory_limit(const std::string& proc_cgroup, const std::string& mount) {
   MemoryLimit smallest;
-  std::istringstream lines(proc_self_cgroup);
+  std::istringstream lines(proc_cgroup);
   for (std::string line; std::getline(lines, line);) {  // hierarchy:controllers:path
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
