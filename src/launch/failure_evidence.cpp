@@ -31,7 +31,7 @@ void FailureEvidence::saw(const RankNote& note) {
 void FailureEvidence::killed_for_memory(int node, const MemoryKills& kills) {
   MemoryKills& known = oom_kills_[node];
   known.count += kills.count;
-  if (kills.limit.bytes < known.limit.bytes) known.limit = kills.limit;
+  if (kills.limit.value < known.limit.value) known.limit = kills.limit;
 }
 
 void FailureEvidence::forget(const MeshShape& mesh) {

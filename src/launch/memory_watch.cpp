@@ -30,8 +30,8 @@ MemoryKills MemoryWatch::take() {
     const std::uint64_t now = oom_kills({path, {}}).value_or(group.seen);
     if (now > group.seen) {
       kills.count += now - group.seen;
-      const MemoryLimit limit = cgroup_memory_limit(group.proc_cgroup, roots_.cgroup);
-      if (limit.bytes < kills.limit.bytes) kills.limit = {limit.bytes, printable(limit.group)};
+      const CgroupLimit limit = cgroup_memory_limit(group.proc_cgroup, roots_.cgroup);
+      if (limit.value < kills.limit.value) kills.limit = {limit.value, printable(limit.group)};
     }
     group.seen = now;
   }

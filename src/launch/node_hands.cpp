@@ -146,7 +146,9 @@ void NodeHands::carry_out(Instant, const StopOrder&) {
 void NodeHands::carry_out(Instant, const KillOrder& order) {
   look(order.stacks);
   killing_ = true;
-  for (auto& [rank, worker] : workers_) worker.process().kill_group();
+  for (auto& [rank, worker] : workers_)
+    if (const Status killed = worker.process().kill_group(); !killed)
+      reports_.push_back(NodeSaid{Severity::kError, rank, to_string(killed.error())});
 }
 
 void NodeHands::carry_out(Instant, const StoreAnswer& order) {
@@ -234,7 +236,7 @@ void NodeHands::abandon() {
   for (auto& [rank, worker] : workers_) worker.process().abandon();
   workers_.clear();
   stores_.clear();
-  kill_adopted_orphans({});
+  kill_adopted_orphans(options_.aids);
 }
 
 void NodeHands::read_events(WorkerProcess& worker) {
@@ -279,7 +281,7 @@ void NodeHands::reap() {
     it = workers_.erase(it);
   }
   if (left.empty()) return;
-  if (workers_.empty()) kill_adopted_orphans({});
+  if (workers_.empty()) kill_adopted_orphans(options_.aids);
   pass_lines(steady_now());
   // Seen together, a lost peer is the consequence.
   std::stable_partition(left.begin(), left.end(), [](const NodeReport& r) { return !lost_peer(r); });

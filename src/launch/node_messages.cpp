@@ -71,7 +71,7 @@ void list_fields(Is<EndNote> auto& end, auto&& field) {
 }
 void list_fields(Is<MemoryKills> auto& kills, auto&& field) {
   field("count", kills.count);
-  field("limit", kills.limit.bytes);
+  field("limit", kills.limit.value);
   field("group", kills.limit.group);
 }
 void list_fields(Is<NodeReady> auto&, auto&&) {}

@@ -60,6 +60,25 @@ TEST_CASE("process state: what the kernel says, whatever the name is", "[launch]
   CHECK(process_state(9, roots).state.empty());
 }
 
+TEST_CASE("process state: a frozen cgroup, of both versions, is seen where the state is that of any sleep",
+          "[launch]") {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path root(directory.path());
+  const KernelRoots roots{.proc = root / "proc", .cgroup = root / "cg"};
+  put(root / "proc/7/stat", "7 (a) S 1 2 3");
+  put(root / "proc/7/wchan", "hrtimer_nanosleep");
+  put(root / "proc/7/cgroup", "6:freezer:/job\n0::/user\n");
+  CHECK(process_state(7, roots).wait_channel == "hrtimer_nanosleep");
+  put(root / "cg/freezer/job/freezer.state", "THAWED\n");
+  put(root / "cg/unified/user/cgroup.events", "populated 1\nfrozen 0\n");
+  CHECK(process_state(7, roots).wait_channel == "hrtimer_nanosleep");
+  put(root / "cg/freezer/job/freezer.state", "FROZEN\n");
+  CHECK(process_state(7, roots).wait_channel == "frozen_cgroup");
+  put(root / "cg/freezer/job/freezer.state", "THAWED\n");
+  put(root / "cg/unified/user/cgroup.events", "populated 1\nfrozen 1\n");
+  CHECK(process_state(7, roots).wait_channel == "frozen_cgroup");
+}
+
 TEST_CASE("process state: a stopped process is seen", "[launch]") {
   CHECK(process_state(getpid()).state == "R");
   const Child child([] { pause(); });

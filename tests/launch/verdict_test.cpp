@@ -48,6 +48,21 @@ TEST_CASE("verdict: a signal is the cause, lost peers are its consequences", "[l
   CHECK(verdict.waiting == std::vector<std::pair<int, int>>{{0, 3}, {1, 3}, {2, 3}});
 }
 
+TEST_CASE("verdict: a frozen worker that SIGKILL does not end", "[launch]") {
+  Scene scene(4);
+  scene.rank(2).process_state = "D";
+  scene.rank(2).wait_channel = "frozen_cgroup";
+  scene.evidence.unkillable = {2};
+  expect(scene,
+         FailureKind::kStopped,
+         {2},
+         "Rank 2 on node 1 (host1) is frozen (process state D), in backward of step 9. Rank 2 on node 1 "
+         "(host1) did "
+         "not die of SIGKILL: the kernel holds it (a driver, a dead file system, a frozen cgroup), and the "
+         "node needs "
+         "attention. Something sent it SIGSTOP, a debugger holds it, or its cgroup is frozen.");
+}
+
 TEST_CASE("verdict: ends of one rank", "[launch]") {
   SECTION("an exit with a code of its own") {
     Scene scene(2);

@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#include "llmtrain/core/memory_limit.hpp"
+#include "llmtrain/core/cgroup_limit.hpp"
 #include "llmtrain/launch/process_state.hpp"
 
 // Whether the kernel has killed for lack of memory where the processes of a node live.
@@ -17,9 +17,9 @@ namespace llmtrain {
 
 struct MemoryKills {
   std::uint64_t count = 0;
-  MemoryLimit limit;  // the smallest above the group that counted; none: the host itself had no more
+  CgroupLimit limit;  // the smallest above the group that counted; none: the host itself had no more
   friend bool operator==(const MemoryKills& a, const MemoryKills& b) {
-    return a.count == b.count && a.limit.bytes == b.limit.bytes && a.limit.group == b.limit.group;
+    return a.count == b.count && a.limit.value == b.limit.value && a.limit.group == b.limit.group;
   }
 };
 

@@ -29,6 +29,7 @@ struct HandsOptions {
   // A worker whose heartbeat stands still for this long is reported; 0 = no watch.
   Milliseconds stall_limit{0};
   Tee tee;                             // whose output people see while it is written
+  std::vector<pid_t> aids;             // other children of the agent, which it ends itself
   std::optional<std::string> log_dir;  // for the logs of this node; absent: logs/ of the run directory
 };
 

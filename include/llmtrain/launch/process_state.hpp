@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -15,9 +16,13 @@ struct KernelRoots {
   std::string cgroup = "/sys/fs/cgroup";
 };
 
+// Its cgroup, or one above it, is frozen (version 1 or 2): it does nothing, whatever its state says.
+inline constexpr std::string_view kFrozenChannel = "frozen_cgroup";
+
 struct ProcessState {
-  std::string state;         // "R", "S", "D", "T", "t", "Z"; empty: there is no such process
-  std::string wait_channel;  // the kernel function in which it sleeps; empty: it does not, or we may not know
+  std::string state;  // "R", "S", "D", "T", "t", "Z"; empty: there is no such process
+  // The kernel function in which it sleeps, or kFrozenChannel; empty: it does not, or we may not know.
+  std::string wait_channel;
 };
 ProcessState process_state(pid_t pid, const KernelRoots& roots = {});
 

@@ -305,7 +305,11 @@ void visit_fields(FieldsOf<ResilienceSpec> auto& s, auto&& v) {
      at_least(1)},
     s.no_progress_limit);
   v({"collective_timeout_s", "deadline of one collective, seconds", above(0)}, s.collective_timeout_s);
-  v({"stop_grace_s", "from TERM to KILL of a worker that does not end, seconds", at_least(0)},
+  v({"stop_grace_s",
+     "from TERM to KILL of a worker that does not end, seconds; after KILL it has as long again, between 3 "
+     "and 30 "
+     "s, and then its node is left out",
+     at_least(0)},
     s.stop_grace_s);
   v({"max_skipped_steps", "non-finite steps in a row before the run stops", at_least(0)},
     s.max_skipped_steps);
