@@ -372,22 +372,29 @@ void Coordinator::carry_out(Instant now, const KillWorkers&) {
   order_all(KillOrder{.stacks = supervisor_.hung()});
 }
 
-JudgedFailure Coordinator::judge_failure(const FailureSigns&) {
+JudgedFailure Coordinator::judge_failure(const FailureSigns& signs) {
   Evidence evidence = evidence_.make(hosts_, supervisor_.crashes_at_step());
   for (const auto& [rank, words] : last_words_)
     evidence.reports.push_back({rank, fmt::format("{}", fmt::join(words, "\n"))});
+  evidence.unkillable = signs.unkillable;
   verdict_ = judge(evidence);
-  return {verdict_.kind, verdict_.node};
+  JudgedFailure judged{verdict_.kind, verdict_.node};
+  for (const int rank : signs.unkillable) judged.useless_nodes.insert(node_of(rank));
+  return judged;
 }
 
 void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
   search_wanted_.reset();
+  for (const int rank : command.unkillable) {  // nobody will ever say that they have left
+    status_.forget(rank);
+    if (progress_) progress_->forget(rank);
+  }
   incidents_.begin(now, unix_time(), supervisor_.incarnation(), "agent");
   std::string action = "end the job";
   if (command.restarts) {
     action = fmt::format("restart {} of {}", command.num_restarts, options_.supervisor.max_restarts);
     if (command.rollback > 0) action += ", from one checkpoint further back";
-    if (command.excluded) action += fmt::format(", without {}", name_of(*command.excluded));
+    for (const int node : command.excluded) action += fmt::format(", without {}", name_of(node));
   }
   const Incident incident = incidents_.close(now, command.first_rank, action, verdict_);
   if (!verdict_.paragraph.empty()) note(Severity::kError, verdict_.paragraph);
@@ -396,7 +403,7 @@ void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
     emit(Restarted{command.num_restarts, options_.supervisor.max_restarts, incident.summary});
   else
     note(Severity::kError, incident.summary);
-  if (command.excluded) exclude_node(*command.excluded);
+  for (const int node : command.excluded) exclude_node(node);
 }
 
 // Its node has sent the end of it; when the node is gone, what lies in the run directory has to do.

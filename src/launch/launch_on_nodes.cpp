@@ -116,6 +116,7 @@ std::vector<Silence> silences(const JobSpec& spec) {
 
 Result<LaunchOutcome> launch_on_nodes(const LaunchRequest& request,
                                       const RunDir& run,
+                                      const OrphanGuard& guard,
                                       FileSystem& files,
                                       const MakeSink& make_sink) {
   LLMTRAIN_ASSIGN(finished, find_finished(request, run, files));
@@ -124,7 +125,7 @@ Result<LaunchOutcome> launch_on_nodes(const LaunchRequest& request,
   LLMTRAIN_ASSIGN(group, ControlGroup::open(std::move(control), files));
 
   GroupAgentOptions options;
-  options.hands = hands_options(request, run);
+  options.hands = hands_options(request, run, guard);
   options.stop_signals = stop_signals(request);
   options.say = request.say;
   options.silences = silences(request.job.spec);

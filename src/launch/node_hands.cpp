@@ -56,7 +56,8 @@ void NodeHands::carry_out(Instant now, const NodeOrder& order) {
 }
 
 void NodeHands::carry_out(Instant now, const StartOrder& order) {
-  new_memory_kills();                             // those of the past are not this incarnation's
+  memory_.watch(getpid());
+  memory_.take();                                 // those of the past are not this incarnation's
   if (order.incarnation == incarnation_) return;  // said twice
   left_.clear();
   killing_ = clearing_ = false;
@@ -150,6 +151,7 @@ Status NodeHands::start_worker(const StartOrder& order, int local_rank, int shm_
     stores_.insert_or_assign(request.rank, std::move(ends.first));
   }
   LLMTRAIN_ASSIGN(worker, WorkerProcess::start(launch));
+  memory_.watch(worker.pid());
   workers_.emplace(request.rank, std::move(worker));
   return ok_status();
 }
@@ -161,7 +163,9 @@ void NodeHands::carry_out(Instant, const StopOrder&) {
 void NodeHands::carry_out(Instant, const KillOrder& order) {
   look(order.stacks);
   killing_ = true;
-  for (auto& [rank, worker] : workers_) worker.process().kill_group();
+  for (auto& [rank, worker] : workers_)
+    if (const Status killed = worker.process().kill_group(); !killed)
+      reports_.push_back(NodeSaid{Severity::kError, rank, to_string(killed.error())});
 }
 
 void NodeHands::carry_out(Instant, const StoreAnswer& order) {
@@ -250,7 +254,7 @@ void NodeHands::abandon() {
   for (auto& [rank, worker] : workers_) worker.process().abandon();
   workers_.clear();
   stores_.clear();
-  kill_adopted_orphans({});
+  kill_adopted_orphans(options_.aids);
 }
 
 std::optional<std::string> NodeHands::finish_logs() {
@@ -292,26 +296,19 @@ void NodeHands::reap() {
                        .cause = describe_end(end->signaled, end->code),
                        .by_agent = killing_ && end->signaled};
     WorkerLeft report{incarnation_, note, look_at_worker(worker), {}, 0};
-    if (note.signaled && !note.by_agent) report.memory_kills = new_memory_kills();
+    if (note.signaled && !note.by_agent) report.memory_kills = memory_.take();
     if (note.signaled || note.code != 0) report.last_words = last_words(worker, note.by_agent);
     left.push_back(std::move(report));
     stores_.erase(worker.rank());
     it = workers_.erase(it);
   }
   if (left.empty()) return;
-  if (workers_.empty()) kill_adopted_orphans({});
+  if (workers_.empty()) kill_adopted_orphans(options_.aids);
   pass_lines(steady_now());
   // Seen together, a lost peer is the consequence.
   std::stable_partition(left.begin(), left.end(), [](const NodeReport& r) { return !lost_peer(r); });
   left_.insert(left_.end(), left.begin(), left.end());
   reports_.insert(reports_.end(), left.begin(), left.end());
-}
-
-// Workers live in the memory cgroup of their agent.
-std::uint64_t NodeHands::new_memory_kills() {
-  const std::uint64_t now = oom_kills(getpid()).value_or(0);
-  const std::uint64_t before = std::exchange(memory_kills_, now);
-  return now > before ? now - before : 0;
 }
 
 RankNote NodeHands::look_at_worker(const WorkerProcess& worker) const {
@@ -324,6 +321,7 @@ RankNote NodeHands::look_at_worker(const WorkerProcess& worker) const {
 void NodeHands::look(bool stacks) {
   RanksSeen seen{incarnation_, {}};
   for (const auto& [rank, worker] : workers_) {
+    memory_.watch(worker.pid());
     RankNote note = look_at_worker(worker);
     ProcessState state = process_state(worker.pid());
     note.process_state = std::move(state.state);

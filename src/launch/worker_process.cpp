@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <new>
 
 #include <fcntl.h>
@@ -13,14 +12,12 @@
 
 #include <fmt/format.h>
 
+#include "llmtrain/core/system_limits.hpp"
+
 namespace llmtrain {
 namespace {
 
 constexpr std::size_t kMaxLineBytes = 1 << 20;
-
-Error system_error(ErrorCode code, const std::string& what) {
-  return {code, fmt::format("{}: {}", what, std::strerror(errno)), {}};
-}
 
 struct OpenStream {
   LogCapture capture;

@@ -63,8 +63,10 @@ class Network:
         return f"10.83.0.{node + 1}"
 
     def inside(self, node):
-        """Words before a command that is to run on `node`. The process stays the same: its pid is the command's."""
-        return ["ip", "netns", "exec", self.space(node)]
+        """Words before a command that is to run on `node`. The process stays the same: its pid is the command's.
+
+        Not `ip netns exec`: it puts another /sys in place, without the control groups."""
+        return ["nsenter", f"--net=/run/netns/{self.space(node)}", "--"]
 
     # ---- faults -------------------------------------------------------------------------------------------
     def link(self, node, up):

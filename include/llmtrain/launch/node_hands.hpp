@@ -12,6 +12,7 @@
 #include "llmtrain/core/filesystem.hpp"
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/launch/console_lines.hpp"
+#include "llmtrain/launch/memory_watch.hpp"
 #include "llmtrain/launch/node_messages.hpp"
 #include "llmtrain/launch/supervisor.hpp"
 #include "llmtrain/launch/worker_process.hpp"
@@ -29,6 +30,7 @@ struct HandsOptions {
   // A worker whose heartbeat stands still for this long is reported; 0 = no watch.
   Milliseconds stall_limit{0};
   Tee tee;                             // whose output people see while it is written
+  std::vector<pid_t> aids;             // other children of the agent, which it ends itself
   std::optional<std::string> log_dir;  // for the logs of this node; absent: logs/ of the run directory
 };
 
@@ -81,7 +83,6 @@ class NodeHands {
   void read_stacks(std::vector<RankNote>& notes);
   void watch(Instant now);
   RankNote look_at_worker(const WorkerProcess& worker) const;
-  std::uint64_t new_memory_kills();
 
   HandsOptions options_;
   RunDir run_;
@@ -95,7 +96,7 @@ class NodeHands {
   std::vector<NodeReport> reports_;
   std::vector<NodeReport> left_;  // of this incarnation, those that have ended
   int incarnation_ = -1;
-  std::uint64_t memory_kills_ = 0;  // of the memory cgroup, when last looked at
+  MemoryWatch memory_;
   int node_ = 0;
   Instant started_{0};
   std::optional<Instant> next_look_;
