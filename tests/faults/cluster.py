@@ -46,10 +46,11 @@ class Cluster:
         self.network.close()
 
     # ---- agents -------------------------------------------------------------------------------------------
-    def start(self, node, *more, endpoint=None, node_rank=None):
+    def start(self, node, *more, endpoint=None, node_rank=None, under=()):
+        """`under`: words before the command, such as an environment."""
         faults = f"faults=[{', '.join(self.faults)}]"
         endpoint = endpoint or f"{self.network.address(0)}:{PORT}"
-        words = [*self.network.inside(node), LLMTRAIN, "launch", CONFIG, "--nnodes", self.nnodes,
+        words = [*self.network.inside(node), *under, LLMTRAIN, "launch", CONFIG, "--nnodes", self.nnodes,
                  "--node-rank", node if node_rank is None else node_rank, "--rdzv-endpoint", endpoint,
                  *E2eTest.sets(f"run.dir={self.run.path}", faults, *QUICK, *self.overrides), *more]
         agent = Running(self.test, list(map(str, words)))
