@@ -124,13 +124,11 @@ class Soak:
 
     def leader(self):
         """The node that leads, as far as the run directory tells."""
-        epochs = self.epochs()
-        if not epochs:
-            return 0
-        return json.loads(max(epochs, key=lambda p: int(p.name.split("-")[1])).read_text())["node"]
+        return json.loads(self.epochs()[-1].read_text())["node"]
 
     def epochs(self):
-        return [p for p in self.c.run.path.glob("control/epoch-*") if p.name.split("-")[1].isdigit()]
+        files = [p for p in self.c.run.path.glob("control/epoch-*") if p.name.split("-")[1].isdigit()]
+        return sorted(files, key=lambda p: int(p.name.split("-")[1]))
 
     def alive(self, node):
         return self.c.agents[node].process.poll() is None
@@ -267,15 +265,19 @@ class Soak:
         return self._cut(fault, lambda: self.c.network.drop(fault.node, f"ip saddr {peer}"))
 
     def control_cut(self, fault):
-        ports = {PORT, *self.control_ports()}
-        rules = [f"tcp {side} {port}" for port in ports for side in ("dport", "sport")]
+        rules = self.control_rules()
         return self._cut(fault, lambda: [self.c.network.drop(node, *rules) for node in range(self.c.nodes)])
 
-    def control_ports(self):
-        return [json.loads(path.read_text())["port"] for path in self.epochs()]
+    def ports(self):
+        """The control port of each node that has led, as far as known."""
+        claims = [json.loads(path.read_text()) for path in self.epochs()]
+        return {node: PORT for node in range(self.c.nodes)} | {claim["node"]: claim["port"] for claim in claims}
+
+    def control_rules(self):
+        return [f"tcp {side} {port}" for port in {PORT, *self.ports().values()} for side in ("dport", "sport")]
 
     def data_cut(self, fault):
-        keep = [f"tcp {side} {port}" for port in {PORT, *self.control_ports()} for side in ("dport", "sport")]
+        keep = self.control_rules()
 
         def cut():
             for node in range(self.c.nodes):
@@ -286,12 +288,10 @@ class Soak:
 
     def strangers(self, fault):
         leader = self.leader()
-        child = strangers.start(self.c.network, 1 - leader, leader, max(self.control_ports_of(leader)), fault.number, fault.seconds)
-        self.watched.append(lambda: child.poll() is not None)
+        child = strangers.start(self.c.network, 1 - leader, leader, self.ports()[leader], fault.number, fault.seconds,
+                                self.c.run.path / "control/token")
+        self.watched.append(lambda: strangers.ended(child))
         return leader
-
-    def control_ports_of(self, node):
-        return [e["port"] for e in (json.loads(p.read_text()) for p in self.epochs()) if e["node"] == node] or [PORT]
 
     def preempt(self, fault):
         agent = self.c.agents[fault.node]

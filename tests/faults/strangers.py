@@ -28,6 +28,17 @@ def start(network, source, target, port, seed, seconds, token_file=None):
     return subprocess.Popen(words + ([str(token_file)] if token_file else []), stdout=subprocess.PIPE, text=True)
 
 
+def ended(child):
+    """What a child has reported once it has ended; None before. It fails when it was let in."""
+    if child.poll() is None:
+        return None
+    told = child.stdout.read()
+    child.stdout.close()
+    if child.returncode != 0:
+        raise AssertionError(f"strangers have ended with {child.returncode}")
+    return json.loads(told)
+
+
 def frame(body):
     return struct.pack("<I", len(body)) + body
 

@@ -32,7 +32,8 @@ class Soak(FaultTest):
             with open(os.environ["LLMTRAIN_SOAK_REPLAY"]) as lines:
                 faults = chaos.replayed(lines.readlines())
         budget = ["resilience.max_restarts=100000", "resilience.no_progress_limit=1000"]
-        with Cluster(self, NODES, faults=list(hooked.values()), overrides=[*job, *budget], step_ms=STEP_MS) as c:
+        with Cluster(self, NODES, overrides=[*job, *budget]) as c:
+            c.faults = [f"{{kind: sleep, ms: {STEP_MS}, each: step, incarnation: -1}}", *hooked.values()]
             run = soak.Soak(c, faults, hooked, 60 + 10 * SECONDS)
             run.run()
             soak.judge(self, run, reference)
