@@ -289,7 +289,7 @@ class Soak:
     def strangers(self, fault):
         leader = self.leader()
         child = strangers.start(self.c.network, 1 - leader, leader, self.ports()[leader], fault.number, fault.seconds,
-                                self.c.run.path / "control/token")
+                                self.c.run.path / "control")
         self.watched.append(lambda: strangers.ended(child))
         return leader
 
@@ -338,12 +338,7 @@ class Soak:
                 raise AssertionError(f"{path.name} was committed and has changed")
 
     def weigh(self):
-        for agent in self.c.agents.values():
-            try:
-                with open(f"/proc/{agent.pid}/status") as status:
-                    self.resident += [int(line.split()[1]) for line in status if line.startswith("VmRSS:")]
-            except OSError:
-                pass
+        self.resident += [agent.resident_kib() for agent in self.c.agents.values()]
 
 
 # ---- judgement --------------------------------------------------------------------------------------------

@@ -1,16 +1,17 @@
 """Those who call on the control port and do not belong to the job: noise, half-open connections, agents of another
 version or run, and recordings of real handshakes, whole and damaged.
 
-    strangers.py ADDRESS PORT SEED SECONDS [TOKEN_FILE]
+    strangers.py ADDRESS PORT SEED SECONDS CONTROL_DIRECTORY
 
-With the run's token it makes a real handshake now and then, to have something to replay; it then asks for another
-job, or sends what no agent sends. Ends with one line of JSON: how often each kind called, and what each was told.
+With the run's token, which lies in that directory, it makes a real handshake now and then, to have something to
+replay; it then asks for another job, or sends what no agent sends. Ends with one line of JSON: how often each kind called, and what each was told.
 Fails when somebody was let in who had no token.
 """
 
 import hashlib
 import hmac
 import json
+import pathlib
 import random
 import socket
 import struct
@@ -18,14 +19,14 @@ import subprocess
 import sys
 import time
 
-VERSION = 2
+VERSION = 1  # of the protocol, as include/llmtrain/control/handshake.hpp says
 MOST_KEPT = 100  # connections that are left half-open
 
 
-def start(network, source, target, port, seed, seconds, token_file=None):
-    """As a child on node `source`, against `target`."""
-    words = [*network.inside(source), sys.executable, __file__, network.address(target), str(port), str(seed), str(seconds)]
-    return subprocess.Popen(words + ([str(token_file)] if token_file else []), stdout=subprocess.PIPE, text=True)
+def start(network, source, target, port, seed, seconds, control):
+    """As a child on node `source`, against `target`; `control` is the job's control directory."""
+    words = [sys.executable, __file__, network.address(target), port, seed, seconds, control]
+    return subprocess.Popen([*network.inside(source), *map(str, words)], stdout=subprocess.PIPE, text=True)
 
 
 def ended(child):
@@ -51,31 +52,33 @@ def text(value):
     return struct.pack("<I", len(value)) + value
 
 
-def join(rng, rdzv_id):
-    """A request to join as an agent writes it, of a job that nobody here knows."""
+def join(rng, rdzv_id, claim):
+    """A request to join the epoch of `claim` as an agent writes it, by one of another job."""
     identity = b"".join(text(part) for part in (rdzv_id, b"stranger", b"10.83.0.9", b"build", b"job", b"data"))
-    return (struct.pack("<Bq", 1, 1) + identity + struct.pack("<BIBHIq", 1, 1, 0, 4000, 2, 1) + rng.randbytes(16)
-            + text(b"nonce"))
+    return (struct.pack("<Bq", 1, claim["epoch"]) + identity + struct.pack("<BIBHIq", 1, 1, 0, 4000, 2, 1)
+            + rng.randbytes(16) + text(claim["nonce"].encode()))
 
 
 class Stranger:
-    def __init__(self, address, port, seed, token):
-        self.address, self.rng, self.token = (address, port), random.Random(seed), token
+    def __init__(self, address, port, seed, control):
+        self.address, self.rng, self.control = (address, port), random.Random(seed), control
+        self.token = (control / "token").read_bytes().strip()
         self.kept, self.recorded, self.calls, self.told = [], [], {}, {}
         self.kinds = [name for name in dir(self) if name.startswith("as_")]
-        if token is None:
-            self.kinds = [name for name in self.kinds if not name.startswith("as_insider")]
 
     def run(self, seconds):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             name = self.rng.choice(self.kinds)
             try:
-                with_socket = socket.create_connection(self.address, 1)
-                with_socket.settimeout(0.3)
-                self.calls[name] = self.calls.get(name, 0) + 1
-                getattr(self, name)(with_socket)
-                self.kept.append(with_socket)  # until the other side has had enough
+                s = socket.create_connection(self.address, 1)
+            except OSError:
+                continue
+            self.kept.append(s)  # until the other side has had enough
+            s.settimeout(0.3)
+            self.calls[name] = self.calls.get(name, 0) + 1
+            try:
+                getattr(self, name)(s)
             except OSError:
                 pass
             while len(self.kept) > MOST_KEPT:
@@ -174,9 +177,13 @@ class Stranger:
         self.recorded = [*self.recorded[-20:], (hello(mine), proof)]
         return True
 
+    def claim(self):
+        epochs = [p for p in self.control.glob("epoch-*") if p.name.split("-")[1].isdigit()]
+        return json.loads(max(epochs, key=lambda p: int(p.name.split("-")[1])).read_text())
+
     def as_insider_of_another_job(self, s):
         if self.let_in(s):
-            s.sendall(frame(join(self.rng, b"another job")))
+            s.sendall(frame(join(self.rng, b"another job", self.claim())))
             try:
                 self.told["insider of another job"] = s.recv(4096)[4:].decode(errors="replace")
             except OSError:
@@ -184,7 +191,7 @@ class Stranger:
 
     def as_insider_with_damage(self, s):
         if self.let_in(s):
-            data = bytearray(join(self.rng, b"another job"))
+            data = bytearray(join(self.rng, b"another job", self.claim()))
             for _ in range(self.rng.randrange(1, 6)):
                 data[self.rng.randrange(len(data))] = self.rng.randrange(256)
             s.sendall(frame(bytes(data[:self.rng.randrange(1, len(data) + 1)])))
@@ -196,8 +203,7 @@ class Stranger:
 
 def main():
     address, port, seed, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-    token = open(sys.argv[5], "rb").read().strip() if len(sys.argv) > 5 else None
-    Stranger(address, port, seed, token).run(seconds)
+    Stranger(address, port, seed, pathlib.Path(sys.argv[5])).run(seconds)
 
 
 if __name__ == "__main__":
