@@ -220,12 +220,19 @@ class Soak:
 
     def wake(self, zombie):
         os.kill(zombie.pid, signal.SIGCONT)
-        self.after(20.0, lambda: self.end(zombie, late=True))
+        epochs, made = len(self.epochs()), len(self.made)
 
-    def end(self, zombie, late=False):
-        if zombie.process.poll() is None:
-            if late:
+        def has_ended():
+            # When those that knew of its replacement are gone as well, it is as good an agent as any.
+            if zombie.process.poll() is None and len(self.epochs()) == epochs and len(self.made) == made:
                 raise AssertionError(f"an agent that was replaced has not ended 20 s after it woke up: {zombie.pid}")
+            self.end(zombie)
+
+        self.after(20.0, has_ended)
+
+    @staticmethod
+    def end(zombie):
+        if zombie.process.poll() is None:
             zombie.process.kill()
         zombie.process.wait()
 

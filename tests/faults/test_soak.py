@@ -13,7 +13,7 @@ from tests.faults import chaos, soak
 from tests.faults.cluster import Cluster, FaultTest
 from tests.support import main
 
-SECONDS, MEAN_S = map(float, os.environ.get("LLMTRAIN_SOAK", "1600,60" if LONG else "13,5").split(","))
+SECONDS, MEAN_S = map(float, os.environ.get("LLMTRAIN_SOAK", "1600,60" if LONG else "7,4").split(","))
 STEP_MS = 100
 POINTS = 0.05  # of effective training time, that the model may be off
 NODES, RANKS = 2, 4
