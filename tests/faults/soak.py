@@ -5,9 +5,11 @@ Every fault is one line of JSON on stdout as it is made; with the seed, or those
 
 import json
 import os
+import pathlib
 import random
 import signal
 import statistics
+import subprocess
 import time
 
 from tests.e2e.harness import wait_until
@@ -359,6 +361,10 @@ def judge(test, soak, reference):
         test.assertEqual(row["loss"], expected[row["step"]], f"step {row['step']} of incarnation {row['incarnation']}")
     incarnations = [row["incarnation"] for row in soak.rows]
     test.assertEqual(incarnations, sorted(incarnations), "two incarnations have written at one time")
+    for node in range(c.nodes):
+        test.assertEqual(listening(c.network, node), [], f"ports of node {node} that are still open")
+    test.assertEqual([p.name for p in pathlib.Path("/dev/shm").iterdir() if "llmtrain" in p.name], [])
+    # While a leader stands still, or has died, steps are made that nobody writes down.
     deaf = any(fault.kind in ("leader_stop", "leader_kill", "agent_pause") for fault, *_ in soak.made)
     for a, b in zip(soak.rows, soak.rows[1:]):
         if a["incarnation"] == b["incarnation"]:
@@ -366,6 +372,13 @@ def judge(test, soak, reference):
     if not deaf:
         test.assertEqual({row["step"] for row in soak.rows}, set(expected))
     judge_names(test, soak)
+
+
+def listening(network, node):
+    """Lines of the kernel's tables about sockets that wait for somebody."""
+    tables = subprocess.run([*network.inside(node), "cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True,
+                            text=True, check=True).stdout
+    return [line for line in tables.splitlines() if len(line.split()) > 3 and line.split()[3] == "0A"]
 
 
 def judge_names(test, soak):
