@@ -3,11 +3,13 @@
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
 
 from tests.e2e.harness import LLMTRAIN, LONG, E2eTest, RunDir, Running, wait_until
+from tests.faults import strangers
 from tests.faults.cases.common import SAVED, expect_incident
 from tests.faults.cluster import CONFIG, PORT, Cluster, kill_quietly
 
@@ -233,45 +235,46 @@ def n9b(test):
         return {**c.record("N9b IPv6 endpoint"), "verdict": "no incident", "lost_steps": 0}
 
 
-STRANGER = """
-import os, random, socket, struct, sys, time
-address, seed = (sys.argv[1], int(sys.argv[2])), int(sys.argv[3])
-rng, kept, end = random.Random(seed), [], time.monotonic() + float(sys.argv[4])
-while time.monotonic() < end:
-    try:
-        s = socket.create_connection(address, 1)
-        kind = rng.randrange(4)
-        if kind == 0: s.sendall(rng.randbytes(rng.randrange(1, 4096)))
-        if kind == 1: s.sendall(struct.pack('<I', 0xFFFFFFF0) + b'x' * 1000)
-        if kind == 2: s.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')
-        kept.append(s)  # half-open until the other side has had enough
-        if len(kept) > 100: kept.pop(0).close()
-    except OSError:
-        pass
-    time.sleep(0.005)
-"""
-
-
 def n10(test):
-    """Garbage, oversized and half-open connections on the control port."""
-    with Cluster(test) as c:
+    """Garbage, half-open connections, other versions and runs, recorded handshakes on the control port: ten minutes
+    of it with LLMTRAIN_TEST_LONG=1. The job outlasts them, and its agent does not grow."""
+    seconds = 600 if LONG else 3
+    seed = int(os.environ.get("LLMTRAIN_TEST_SEED", random.randrange(1 << 30)))
+    print(f"seed {seed}", flush=True)
+    steps = 20 * seconds if LONG else 20  # of a tenth of a second or more
+    with Cluster(test, overrides=[f"train.duration={steps} steps", "checkpoint.keep_last=3"] if LONG else [],
+                 step_ms=100 if LONG else 250) as c:
         c.start_all().wait_for_step(2)
-        seed = random.randrange(1 << 30)
-        print(f"seed {seed}", flush=True)
-        seconds = 600 if os.environ.get("LLMTRAIN_TEST_LONG_FUZZ") == "1" else 5
-        subprocess.run([*c.network.inside(1), sys.executable, "-c", STRANGER, c.network.address(0), str(PORT),
-                        str(seed), str(seconds)], check=True)
-        for agent in c.agents.values():
-            if agent.process.poll() is None:
-                with open(f"/proc/{agent.pid}/status") as status:
-                    resident = [int(line.split()[1]) for line in status if line.startswith("VmRSS:")]
-                test.assertLess(resident[0], 30 * 1024, "KiB resident")
-        c.finish()
-        c.assert_same()
+        child = strangers.start(c.network, 1, 0, PORT, seed, seconds, c.run.path / "control")
+        resident = []
+        while (told := strangers.ended(child)) is None:
+            resident.append(c.agents[0].resident_kib())
+            time.sleep(0.1)
+        for node, agent in c.agents.items():
+            test.assertIsNone(agent.process.poll(), f"the agent of node {node} was not to end before the strangers do")
+        test.assertLess(max(resident), 20 * 1024, "KiB resident")
+        half = len(resident) // 2
+        test.assertLess(max(resident[half:]) - max(resident[:half]), 1024, "KiB that the agent has grown by")
+        _strangers_were_told(test, told)
+        if not LONG:
+            c.finish()
+            c.assert_same()
+        else:
+            c.agents[0].signal(signal.SIGTERM)
+            c.finish(75)
+            c.assert_no_leftovers()
         test.assertEqual(c.incidents(), [])
+        test.assertEqual(c.run.events("restart"), [])
         return {**c.record("N10 garbage on the control port"), "verdict": "no incident", "lost_steps": 0}
 
 
+def _strangers_were_told(test, told):
+    """Those who spoke the protocol have heard why they were refused."""
+    print(json.dumps(told["calls"]), flush=True)
+    for name, words in (("other version", "the agents speak protocol version"), ("other run", "tokens of the two agents differ"),
+                        ("replay", "tokens of the two agents differ"),
+                        ("insider of another job", "asks for job 'another job'")):
+        test.assertIn(words, told["told"].get(name, ""), f"{name}: {told}")
 
 def n11(test):
     """A host vanishes: no FIN, no reset, nothing. Another one takes its place."""
