@@ -373,8 +373,9 @@ JudgedFailure Coordinator::judge_failure(const FailureSigns&) {
   Evidence evidence = evidence_.make(hosts_, supervisor_.crashes_at_step());
   for (const auto& [rank, words] : last_words_)
     evidence.reports.push_back({rank, fmt::format("{}", fmt::join(words, "\n"))});
+  evidence.before = FailurePlace{verdict_.culprits, verdict_.phase};
   verdict_ = judge(evidence);
-  return {verdict_.kind, verdict_.node};
+  return {verdict_.kind, verdict_.node, verdict_.phase == to_string(Phase::kStarting)};
 }
 
 void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {

@@ -37,6 +37,17 @@ Rule rule_for(const OnFailureSpec& table, const FailureEvent& event) {
   return event.hung ? hang : crash;
 }
 
+// What a checkpoint brings back with it, an older one may not.
+bool may_come_with_checkpoint(const FailureEvent& event) {
+  switch (event.kind) {
+    case FailureKind::kNodeLost:
+    case FailureKind::kTransport:
+    case FailureKind::kStopped:
+    case FailureKind::kOutOfMemory: return false;
+    default: return !event.before_load;
+  }
+}
+
 }  // namespace
 
 int FailurePolicy::crashes_at(std::int64_t last_step) const {
@@ -82,8 +93,7 @@ FailureDecision FailurePolicy::decide(const FailureEvent& event) {
                     : fmt::format("the budget of {} restarts is spent (resilience.max_restarts)",
                                   options_.max_restarts));
   restarts_.push_back(event.at);
-  // What a checkpoint brings back with it, an older one may not.
-  const int rollback = without_progress_ >= 2 ? 1 : 0;
+  const int rollback = without_progress_ >= 2 && may_come_with_checkpoint(event) ? 1 : 0;
   return {rule.action, ExitCode::kDone, {}, rollback, num_restarts(), without_progress_};
 }
 

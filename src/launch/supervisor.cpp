@@ -298,7 +298,8 @@ Commands Supervisor::after_failure(Instant now) {
   if (options_.total_steps > 0 && committed_step_ >= options_.total_steps)
     return end(finish(ExitCode::kDone, "done: the last step was committed before the failure"));
   if (stopping_) return end(finish_stopped());
-  const FailureDecision decision = policy_.decide({judged.kind, hung_, final_code_, now, best_step_});
+  const FailureDecision decision =
+      policy_.decide({judged.kind, hung_, final_code_, now, best_step_, judged.before_load});
   if (decision.action == FailureAction::kStop)
     return end(finish(decision.code, decision.reason.empty() ? final_reason_ : decision.reason));
   failure.restarts = true;

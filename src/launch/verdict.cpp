@@ -87,12 +87,14 @@ class Judge {
     FailureKind kind = first.signaled ? FailureKind::kSignal : FailureKind::kExit;
     const bool oom = first.signaled && first.code == kSigKill && was_out_of_memory(first.rank);
     if (oom) kind = FailureKind::kOutOfMemory;
-    if (!oom && e_.crashes_at_step >= kSameCrash) kind = FailureKind::kDeterministicCrash;
     blame(kind, ranks, Confidence::kHigh);
+    if (!oom && e_.crashes_at_step >= kSameCrash && fails_where_it_failed_before())
+      kind = v_.kind = FailureKind::kDeterministicCrash;
     sentence_ = fmt::format("{} ended by itself: {}{}", place_of(e_, ranks), first.cause, where_first());
     if (oom) sentence_ += ". The memory cgroup of its node killed for lack of memory meanwhile";
     if (kind == FailureKind::kDeterministicCrash)
-      sentence_ += fmt::format(". It is crash {} in a row at this step", e_.crashes_at_step);
+      sentence_ += fmt::format(". It is failure {} in a row at this step, and the one before was the same",
+                               e_.crashes_at_step);
     return true;
   }
 
@@ -305,6 +307,15 @@ class Judge {
            std::count_if(all.begin(), all.end(), [&](const EndNote& other) {
              return other.signaled && other.code == end.code;
            }) > 1;
+  }
+
+  // Another rank, or the same one somewhere else, is bad luck and no bug that comes back.
+  bool fails_where_it_failed_before() const {
+    if (!e_.before || e_.before->phase != v_.phase) return false;
+    const auto failed_before = [&](int rank) {
+      return std::count(e_.before->ranks.begin(), e_.before->ranks.end(), rank) > 0;
+    };
+    return std::any_of(v_.culprits.begin(), v_.culprits.end(), failed_before);
   }
 
   bool was_out_of_memory(int rank) const {

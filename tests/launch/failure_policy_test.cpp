@@ -80,6 +80,21 @@ TEST_CASE("failure policy: the second failure at one step goes one checkpoint fu
   CHECK(policy.decide(event(FailureKind::kExit, 9)).rollback == 0);  // progress
 }
 
+TEST_CASE("failure policy: a checkpoint that cannot be the reason is kept", "[launch]") {
+  for (const FailureKind kind :
+       {FailureKind::kNodeLost, FailureKind::kTransport, FailureKind::kStopped, FailureKind::kOutOfMemory}) {
+    FailurePolicy policy({});
+    policy.decide(event(FailureKind::kExit, 8));
+    CHECK(policy.decide(event(kind, 8)).rollback == 0);
+  }
+  FailurePolicy policy({});
+  policy.decide(event(FailureKind::kExit, 8));
+  FailureEvent in_rendezvous = event(FailureKind::kSignal, 8);
+  in_rendezvous.before_load = true;
+  CHECK(policy.decide(in_rendezvous).rollback == 0);
+  CHECK(policy.decide(event(FailureKind::kSignal, 8)).rollback == 1);  // while it was read
+}
+
 TEST_CASE("failure policy: a crash that comes back each time ends with 67, a hang with 68", "[launch]") {
   for (const auto& [kind, code] : {std::pair{FailureKind::kExit, ExitCode::kNoProgress},
                                    std::pair{FailureKind::kDeterministicCrash, ExitCode::kNoProgress},

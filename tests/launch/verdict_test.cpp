@@ -109,12 +109,22 @@ TEST_CASE("verdict: ends of one rank", "[launch]") {
   SECTION("the third crash at one step") {
     Scene scene(2);
     scene.exited(1, 70).evidence.crashes_at_step = 3;
-    expect(scene,
-           FailureKind::kDeterministicCrash,
-           {1},
-           "Rank 1 on node 0 (host0) ended by itself: exit 70: internal error, in backward "
-           "of step 9. It is crash 3 in a row at this step. A restart will not help: the "
-           "same step fails each time; look at its data and its numbers.");
+    scene.evidence.before = {{0, 1}, "backward"};
+    expect(
+        scene,
+        FailureKind::kDeterministicCrash,
+        {1},
+        "Rank 1 on node 0 (host0) ended by itself: exit 70: internal error, in backward "
+        "of step 9. It is failure 3 in a row at this step, and the one before was the same. A restart will "
+        "not help: the same step fails each time; look at its data and its numbers.");
+  }
+  SECTION("a crash after that of another rank, or somewhere else, may be chance") {
+    for (const FailurePlace& before : {FailurePlace{{0}, "backward"}, FailurePlace{{1}, "starting"}}) {
+      Scene scene(2);
+      scene.exited(1, 70).evidence.crashes_at_step = 2;
+      scene.evidence.before = before;
+      CHECK(judge(scene.evidence).kind == FailureKind::kExit);
+    }
   }
 }
 

@@ -28,7 +28,8 @@
 // `stop` ends the job with the worker's own code for the last two, with 68 for hang, stopped_worker and
 // transport, and with 66 for the others. Whatever the table says: restarts count against max_restarts in
 // restart_window (66), no_progress_limit restarts in a row that bring no new step end the job (67; 68 when
-// the last failure was a hang), and the second failure at one step goes one checkpoint further back.
+// the last failure was a hang), and the second failure at one step goes one checkpoint further back, if
+// the checkpoint can be the reason: it had been read, and no node, link or other process did it.
 namespace llmtrain {
 
 struct PolicyOptions {
@@ -44,6 +45,7 @@ struct FailureEvent {
   std::optional<ExitCode> final_code;  // of a worker that says that another try would end the same way
   Instant at{0};
   std::int64_t last_step = -1;  // newest finished step of the run so far
+  bool before_load = false;     // the checkpoint had not been read
 };
 
 struct FailureDecision {

@@ -28,7 +28,8 @@ struct FailureSigns {
 };
 struct JudgedFailure {
   FailureKind kind = FailureKind::kUnknown;
-  std::optional<int> node;  // of the culprits, when they are on one
+  std::optional<int> node;   // of the culprits, when they are on one
+  bool before_load = false;  // it came before any rank had read of the checkpoint
 };
 
 struct SupervisorOptions {

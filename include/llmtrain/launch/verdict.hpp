@@ -58,6 +58,12 @@ struct GroupMembers {
   std::vector<int> ranks;
 };
 
+// Where a rank failed.
+struct FailurePlace {
+  std::vector<int> ranks;
+  std::string phase;  // of the first of them; empty: not known
+};
+
 struct Evidence {
   std::vector<RankNote> ranks;             // all that is known, ended ones included
   std::map<int, std::string> hosts;        // by node
@@ -66,8 +72,9 @@ struct Evidence {
   std::map<int, std::uint64_t> oom_kills;  // by node: kills by its memory cgroup in this incarnation
   std::vector<int> overdue;                // ranks past the deadline of their phase
   std::vector<WorkerReport> reports;
-  std::vector<GroupMembers> groups;  // a group that is not listed is taken to hold every rank
-  int crashes_at_step = 0;           // crashes in a row with this last finished step, this one included
+  std::vector<GroupMembers> groups;    // a group that is not listed is taken to hold every rank
+  int crashes_at_step = 0;             // failures in a row with this last finished step, this one included
+  std::optional<FailurePlace> before;  // the failure before this one
 };
 
 struct FailureVerdict {
