@@ -46,6 +46,7 @@ Supervisor::Supervisor(const SupervisorOptions& options)
 Commands Supervisor::start(Instant now) {
   LLMTRAIN_CHECK(state_ == State::kIdle, "a supervisor is started once");
   away_since_ = now;
+  if (options_.history) policy_.take_over(now, *options_.history);
   return start_workers(now);
 }
 
@@ -190,6 +191,12 @@ Commands Supervisor::node_lost(Instant now, int node, const std::vector<int>& ra
     }
   }
   return alive_.empty() ? all_gone(now) : kill(now);
+}
+
+Commands Supervisor::leader_lost(Instant now) {
+  if (state_ == State::kDone) return {};
+  const FailureDecision decision = policy_.leader_lost(now);
+  return decision.action == FailureAction::kStop ? finish(decision.code, decision.reason) : Commands{};
 }
 
 Commands Supervisor::gathering_timed_out() {

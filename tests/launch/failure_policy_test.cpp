@@ -108,6 +108,25 @@ TEST_CASE("failure policy: a crash that comes back each time ends with 67, a han
   }
 }
 
+TEST_CASE("failure policy: who leads next goes on with the same budget", "[launch]") {
+  FailurePolicy before({.max_restarts = 3, .restart_window = Milliseconds{10'000}});
+  FailureEvent first = event(FailureKind::kExit, 6);
+  first.at = Instant{1'000};
+  before.decide(first);
+  first.at = Instant{8'000};
+  before.decide(first);
+  const RestartHistory history = before.history(Instant{9'000});
+  CHECK(history == RestartHistory{{Milliseconds{8'000}, Milliseconds{1'000}}, 6, 2});
+
+  FailurePolicy policy({.max_restarts = 3, .restart_window = Milliseconds{10'000}});
+  policy.take_over(Instant{500'000}, history);  // on a clock of its own
+  CHECK(policy.crashes_at(6) == 3);
+  CHECK(policy.crashes_at(7) == 1);
+  CHECK(policy.leader_lost(Instant{501'000}).num_restarts == 3);
+  CHECK(policy.leader_lost(Instant{501'500}).code == ExitCode::kRestartBudget);
+  CHECK(policy.leader_lost(Instant{503'000}).action == FailureAction::kRestart);  // one is out of the window
+}
+
 TEST_CASE("failure policy: restarts are counted in a window of time", "[launch]") {
   FailurePolicy policy({.max_restarts = 2, .restart_window = Milliseconds(60'000)});
   CHECK(policy.decide(event(FailureKind::kSignal, 1, 0)).num_restarts == 1);

@@ -8,6 +8,7 @@
 
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/core/instant.hpp"
+#include "llmtrain/launch/restart_history.hpp"
 #include "llmtrain/launch/verdict.hpp"
 #include "llmtrain/spec/job_spec.hpp"
 
@@ -61,13 +62,21 @@ class FailurePolicy {
  public:
   explicit FailurePolicy(const PolicyOptions& options) : options_(options) {}
 
+  // Goes on where another one was; `now` is on this one's clock.
+  void take_over(Instant now, const RestartHistory& history);
+  RestartHistory history(Instant now) const;
+
   FailureDecision decide(const FailureEvent& event);
+  // The leader before was lost with its node, whatever its workers had come to: it counts as a restart.
+  FailureDecision leader_lost(Instant now);
   // Failures in a row with the same last finished step, a coming one included: Evidence::crashes_at_step.
   int crashes_at(std::int64_t last_step) const;
   int num_restarts() const { return static_cast<int>(restarts_.size()); }
 
  private:
   FailureDecision stop(ExitCode code, std::string reason) const;
+  // One more restart, if the budget allows it; otherwise the end.
+  std::optional<FailureDecision> spend(Instant now);
 
   PolicyOptions options_;
   std::deque<Instant> restarts_;  // times of those in the window; at most max_restarts
