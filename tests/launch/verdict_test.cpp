@@ -357,6 +357,26 @@ TEST_CASE("verdict: calls that differ", "[launch]") {
            "order: monitoring.check_collectives compares them.",
            Confidence::kMedium);
   }
+  SECTION("of two ranks that wait for each other, the groups beside theirs tell which one left a call out") {
+    for (const int culprit : {2, 3}) {
+      const std::uint64_t made = culprit == 2 ? 40 : 41;  // by the pair that did nothing wrong
+      Scene scene(4);
+      scene.evidence.groups = {{"world", {0, 1, 2, 3}}, {"tp", {0, 1}}, {"tp", {2, 3}}};
+      for (const int rank : {0, 1}) scene.past(rank, call("all_reduce", made, "tp", 8), "backward");
+      scene.past(3, call("all_reduce", 40, "tp", 8), "backward");
+      scene.past(2, call("all_reduce", 11, "world", 24), "backward");
+      for (const int rank : {0, 1, 3}) scene.in(rank, call("all_reduce", 12, "world", 24));
+      scene.in(2, call("all_reduce", 41, "tp", 8), "optimizer");
+      const FailureVerdict verdict = scene.judged();
+      INFO(verdict.paragraph);
+      CHECK(verdict.kind == FailureKind::kMissingCall);
+      CHECK(verdict.culprits == std::vector<int>{culprit});
+      REQUIRE(verdict.collective.has_value());
+      CHECK(verdict.collective->group == (culprit == 2 ? "world" : "tp"));
+      CHECK(verdict.paragraph.find("all_reduce 12 of world") != std::string::npos);
+      CHECK(verdict.paragraph.find("all_reduce 41 of tp") != std::string::npos);
+    }
+  }
   SECTION("two ranks in two groups: a deadlock by order names both") {
     Scene scene(2);
     scene.in(0, call("all_reduce", 7, "dp")).in(1, call("all_gather", 5, "tp"));
