@@ -89,13 +89,15 @@ void Coordinator::record_lost_leader(Instant now, const LostNode& lost) {
       supervisor_.done()
           ? "and ends the job"
           : fmt::format("restart {} of {}", supervisor_.num_restarts(), options_.supervisor.max_restarts);
-  const Incident incident = incidents_.close(now,
-                                             std::nullopt,
-                                             fmt::format("{} leads, {}", name_of(options_.node), then),
-                                             judge(evidence.make(hosts_, 0)));
+  incidents_.close(now,
+                   std::nullopt,
+                   fmt::format("{} leads, {}", name_of(options_.node), then),
+                   judge(evidence.make(hosts_, 0)));
   if (supervisor_.done()) return carry_out(now, commands);
   write_history(now);
-  emit(Restarted{supervisor_.num_restarts(), options_.supervisor.max_restarts, incident.summary});
+  emit(Restarted{supervisor_.num_restarts(),
+                 options_.supervisor.max_restarts,
+                 fmt::format("{} is lost: {}", name_of(lost.node), lost.reason)});
 }
 
 // It is to blame, and is not let in again. The leader's own node leads on, without workers.
