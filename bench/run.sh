@@ -6,6 +6,7 @@
 #   bench/run.sh launch      start and restart: torchrun with PyTorch
 #   bench/run.sh allreduce   2 and 4 processes: Gloo
 #   bench/run.sh control     1,000 agents join one leader, and what that costs it
+#   bench/run.sh nodes       two nodes: weight and cost of the agents, how long failures last; torchrun. Needs root
 #   bench/run.sh overhead    logging, tracing and checks: the same job without them
 # Needs scripts/setup.sh --oracles and the release preset built.
 set -euo pipefail
@@ -17,7 +18,8 @@ case ${1:-} in
   long) exec python3 bench/long.py "${@:2}" ;;
   launch) exec .venv/bin/python bench/launch.py "${@:2}" ;;
   allreduce) for ranks in 2 4; do build/release/bench/allreduce_bench --ranks "$ranks" "${@:2}"; done ;;
+  nodes) exec .venv/bin/python bench/nodes.py "${@:2}" ;;
   control) exec build/release/bench/control_join_bench "${@:2}" ;;
   overhead) exec python3 bench/overhead.py "${@:2}" ;;
-  *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

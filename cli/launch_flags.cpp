@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "llmtrain/core/file_operations.hpp"
-#include "llmtrain/launch/hostlist.hpp"
+#include "llmtrain/discovery/hostlist.hpp"
 
 namespace llmtrain::cli {
 namespace {

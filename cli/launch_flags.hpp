@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "llmtrain/discovery/node_discovery.hpp"
 #include "llmtrain/job/load_job.hpp"
-#include "llmtrain/launch/node_discovery.hpp"
 
 #include "job_arguments.hpp"
 

@@ -17,9 +17,20 @@ if(LLMTRAIN_WITH_ENGINE)
   _llmtrain_precompiled(llmtrain_tensor_headers tensor.cpp <ATen/core/Tensor.h>)
   target_link_libraries(llmtrain_tensor_headers PRIVATE llmtrain::torch_cpu)
 endif()
-if(LLMTRAIN_BUILD_TESTS)
+# Tests are not optimised: they spend their time in the libraries, and compile in half of it.
+set(LLMTRAIN_TEST_OPTIONS -O0)
+function(_llmtrain_precompiled_for_tests name source)
+  _llmtrain_precompiled(${name} ${source} ${ARGN})
   # Executables are compiled with -fPIE, libraries with -fPIC: a header made for one does not serve the other.
-  _llmtrain_precompiled(llmtrain_test_headers tests.cpp <catch2/catch.hpp>)
-  set_target_properties(llmtrain_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(llmtrain_test_headers PRIVATE -fPIE)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE ${LLMTRAIN_TEST_OPTIONS})
+endfunction()
+
+if(LLMTRAIN_BUILD_TESTS)
+  _llmtrain_precompiled_for_tests(llmtrain_test_headers tests.cpp <catch2/catch.hpp>)
+  if(LLMTRAIN_WITH_ENGINE)  # libtorch has a CHECK of its own: Catch2's must come after it
+    _llmtrain_precompiled_for_tests(llmtrain_tensor_test_headers tensor_tests.cpp
+      <ATen/Functions.h> <c10/util/Logging.h> <catch2/catch.hpp>)
+    target_link_libraries(llmtrain_tensor_test_headers PRIVATE llmtrain::torch_cpu)
+  endif()
 endif()

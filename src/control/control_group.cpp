@@ -25,8 +25,10 @@ std::string hex(const std::string& bytes) {
   return text;
 }
 
-bool is_loopback_host(const std::string& host) {
-  return host == "localhost" || host.rfind("127.", 0) == 0;
+// AF_INET or AF_INET6 if the host is loopback, AF_UNSPEC if others reach it.
+int loopback_family(const std::string& host) {
+  if (host == "localhost" || host.rfind("127.", 0) == 0) return AF_INET;
+  return host == "::1" ? AF_INET6 : AF_UNSPEC;
 }
 
 // The core of a group with its sockets and files around it.
@@ -164,6 +166,7 @@ void SocketGroup::look(Instant now) {
 
 void SocketGroup::hear(const LinkUp& up) {
   if (up.dialed && options_.self.address.empty()) options_.self.address = links_->local_address(up.link);
+  if (up.dialed) look(now_);  // what it asks with is to be as new as it can be: the handshake took its time
   core_.linked(now_, up.link, up.dialed);
 }
 
@@ -229,8 +232,8 @@ Result<bool> open_port(ControlOptions& options,
                        const std::optional<Endpoint>& endpoint) {
   NodeIdentity& self = options.self;
   if (options.founder && endpoint) {
-    const bool loopback = is_loopback_host(endpoint->host);
-    if (!loopback) {
+    const int loopback = loopback_family(endpoint->host);
+    if (loopback == AF_UNSPEC) {
       LLMTRAIN_ASSIGN(addresses, resolve(*endpoint));
       if (options.max_nodes > 1 && is_hidden_loopback(*endpoint, addresses))
         return hidden_loopback(*endpoint, addresses);
@@ -238,14 +241,14 @@ Result<bool> open_port(ControlOptions& options,
     auto port = links.listen(endpoint->port, loopback);
     if (port) {
       self.control_port = *port;
-      if (loopback) self.address = "127.0.0.1";
+      if (loopback != AF_UNSPEC) self.address = loopback == AF_INET ? "127.0.0.1" : "::1";
       if (self.address.empty()) self.address = endpoint->host;
       return true;
     }
     const bool is_a_stranger = self.node_rank && !has_begun(options, files);
     if (is_a_stranger || port.error().code != ErrorCode::kHeld) return std::move(port).error();
   }
-  LLMTRAIN_ASSIGN(port, links.listen(self.control_port, is_loopback_host(self.address)));
+  LLMTRAIN_ASSIGN(port, links.listen(self.control_port, loopback_family(self.address)));
   self.control_port = port;
   return options.founder && !endpoint;
 }

@@ -32,6 +32,7 @@ void GroupCore::lease_seen(Instant now, const LeaseView& view) {
   if (over()) return;
   const std::int64_t before = watch_.epoch();
   watch_.saw(now, view);
+  if (watch_.epoch() != before) refused_since_.reset();  // by a leader that is not the one any more
   if (leads()) {
     if (watch_.epoch() > epoch_) fence(watch_.epoch());
     return;

@@ -50,12 +50,14 @@ void GroupCore::welcomed(Instant now, std::int64_t epoch, const WelcomeMessage& 
 void GroupCore::refused(Instant now, const RefuseMessage& refusal) {
   hang_up(link_);
   next_dial_ = now + kRedial;
-  last_problem_ = refusal.text;
   bool is_final = refusal.kind == RefusalKind::kFinal;
   if (refusal.kind == RefusalKind::kRetryBriefly) {
+    // The first one proves nothing: the leader may have claimed its epoch after this node had asked.
+    if (refused_since_) last_problem_ = refusal.text;
     if (!refused_since_) refused_since_ = now;
     is_final = now - *refused_since_ >= 2 * options_.silence_limit;
   } else {
+    last_problem_ = refusal.text;
     refused_since_.reset();
   }
   if (!is_final) return;

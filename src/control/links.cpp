@@ -32,7 +32,7 @@ SocketAddress any_address(int family, int port, bool loopback) {
     auto* v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
     v6->sin6_family = AF_INET6;
     v6->sin6_port = htons(static_cast<std::uint16_t>(port));
-    v6->sin6_addr = in6addr_any;
+    v6->sin6_addr = loopback ? in6addr_loopback : in6addr_any;
     address.size = sizeof *v6;
   } else {
     auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
@@ -53,10 +53,11 @@ Result<std::unique_ptr<Links>> Links::open(std::string token) {
   return links;
 }
 
-Result<int> Links::listen(int port, bool loopback) {
+Result<int> Links::listen(int port, int loopback_family) {
   int error = EAFNOSUPPORT;
   for (const int family : {AF_INET6, AF_INET}) {
-    if (loopback && family == AF_INET6) continue;
+    const bool loopback = loopback_family != AF_UNSPEC;
+    if (loopback && family != loopback_family) continue;
     UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd.valid()) continue;
     const int on = 1, off = 0;

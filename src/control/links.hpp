@@ -45,8 +45,9 @@ class Links {
 
   static Result<std::unique_ptr<Links>> open(std::string token);
 
-  // Port 0: any. `loopback` keeps strangers of other hosts out. Returns the port; kHeld when it is taken.
-  Result<int> listen(int port, bool loopback);
+  // Port 0: any. AF_INET or AF_INET6: on loopback only, where no other host comes; AF_UNSPEC: everywhere.
+  // Returns the port; kHeld when it is taken.
+  Result<int> listen(int port, int loopback_family);
   void dial(const Endpoint& to, bool refuse_hidden_loopback);
   void send(LinkId link, std::string_view frame);
   void hang_up(Instant now, LinkId link);

@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "llmtrain/core/cgroup_limit.hpp"
 #include "llmtrain/core/unique_fd.hpp"
 #include "llmtrain/job/engine_abi.hpp"
 
@@ -86,8 +87,8 @@ void read_memory(HostFacts& facts) {
     if (key == "MemTotal:") facts.memory_total = kilobytes * 1024;
     if (key == "MemAvailable:") facts.memory_available = kilobytes * 1024;
   }
-  const MemoryLimit limit = cgroup_memory_limit(slurp("/proc/self/cgroup"), "/sys/fs/cgroup");
-  facts.cgroup_memory = limit.bytes;
+  const CgroupLimit limit = cgroup_memory_limit(slurp("/proc/self/cgroup"), "/sys/fs/cgroup");
+  facts.cgroup_memory = limit.value;
   facts.cgroup = limit.group;
   struct statvfs space {};
   if (::statvfs("/dev/shm", &space) == 0)

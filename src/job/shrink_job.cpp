@@ -200,7 +200,7 @@ void leave_out_the_rest(JobSpec& spec) {
   spec.precision = {.compute = DType::kFp64, .reduce = DType::kFp64};
   spec.checkpoint = defaults.checkpoint;
   spec.monitoring = {.tensorboard = false, .peak_tflops = 1.0};
-  spec.resilience.collective_timeout_s = 60;
+  spec.resilience.collective_timeout_s = defaults.resilience.collective_timeout_s;
   spec.faults.clear();
 }
 

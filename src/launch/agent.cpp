@@ -32,6 +32,7 @@ ExitCode Agent::run() {
     exchange(now);
   }
   hands_.abandon();  // those that could not be killed
+  if (const auto lost = hands_.finish_logs()) coordinator_.note(Severity::kWarning, *lost);
   return coordinator_.code();
 }
 

@@ -40,7 +40,6 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
       supervisor_(supervisor_options()),
       incidents_(files, run),
       slots_(static_cast<std::size_t>(num_nodes())),
-      time_limit_(options_.time_limit),
       status_(files, run.status().string()) {
   if (options_.deadlines) progress_.emplace(*options_.deadlines);
   std::iota(slots_.begin(), slots_.end(), 0);
@@ -56,6 +55,7 @@ SupervisorOptions Coordinator::supervisor_options() {
 }
 
 void Coordinator::start(Instant now) {
+  if (options_.time_limit) time_limit_ = TimeLimit(now, *options_.time_limit, options_.known_save);
   const Commands commands = supervisor_.start(now);
   write_history(now);
   carry_out(now, commands);
@@ -122,7 +122,7 @@ void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
   }
   if (const auto* saved = std::get_if<CheckpointSaved>(&event.body))
     supervisor_.checkpoint_committed(saved->step);
-  note_times(event.body);
+  note_times(now, event.body);
   status_.on(event.body);
   sink_.on(event);
   if (step != nullptr) incidents_.step_finished(now);
@@ -205,10 +205,12 @@ void Coordinator::watch_time_limit(Instant now) {
   carry_out(now, supervisor_.stop_requested(now));
 }
 
-void Coordinator::note_times(const EventBody& body) {
+void Coordinator::note_times(Instant now, const EventBody& body) {
   const auto milliseconds = [](double ms) {
     return Milliseconds{static_cast<std::int64_t>(std::clamp(ms, 0.0, 1e9))};
   };
+  if (std::holds_alternative<EvalReport>(body) && stepped_) time_limit_.evaluation_took(now - *stepped_);
+  if (std::holds_alternative<StepReport>(body)) stepped_ = now;
   if (const auto* step = std::get_if<StepReport>(&body); step != nullptr && step->step_ms) {
     time_limit_.step_took(milliseconds(*step->step_ms));
     if (progress_) progress_->step_took(step->step, milliseconds(*step->step_ms));
@@ -298,6 +300,7 @@ void Coordinator::start_from(Instant now, const Result<ResumePoint>& from) {
   if (!from) return start_failed(now, exit_code_for(from.error().code), to_string(from.error()), all_ranks());
   for (const CheckpointRejected& rejected : from->rejected) emit(rejected);
   incidents_.resumed(from->step);
+  stepped_.reset();
   if (progress_) progress_->start(from->step);
   order_start(std::filesystem::path(from->path).filename().string());
   if (std::exchange(stop_after_start_, false)) order_all(StopOrder{});
@@ -371,23 +374,31 @@ void Coordinator::carry_out(Instant now, const KillWorkers&) {
   order_all(KillOrder{.stacks = supervisor_.hung()});
 }
 
-JudgedFailure Coordinator::judge_failure(const FailureSigns&) {
+JudgedFailure Coordinator::judge_failure(const FailureSigns& signs) {
   Evidence evidence = evidence_.make(hosts_, supervisor_.crashes_at_step());
   for (const auto& [rank, words] : last_words_)
     evidence.reports.push_back({rank, fmt::format("{}", fmt::join(words, "\n"))});
+  evidence.unkillable = signs.unkillable;
   evidence.before = FailurePlace{verdict_.culprits, verdict_.phase};
   verdict_ = judge(evidence);
-  return {verdict_.kind, verdict_.node, verdict_.phase == to_string(Phase::kStarting)};
+  JudgedFailure judged{verdict_.kind, verdict_.node};
+  for (const int rank : signs.unkillable) judged.useless_nodes.insert(node_of(rank));
+  judged.before_load = verdict_.phase == to_string(Phase::kStarting);
+  return judged;
 }
 
 void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
   search_wanted_.reset();
+  for (const int rank : command.unkillable) {  // nobody will ever say that they have left
+    status_.forget(rank);
+    if (progress_) progress_->forget(rank);
+  }
   incidents_.begin(now, unix_time(), supervisor_.incarnation(), "agent");
   std::string action = "end the job";
   if (command.restarts) {
     action = fmt::format("restart {} of {}", command.num_restarts, options_.supervisor.max_restarts);
     if (command.rollback > 0) action += ", from one checkpoint further back";
-    if (command.excluded) action += fmt::format(", without {}", name_of(*command.excluded));
+    for (const int node : command.excluded) action += fmt::format(", without {}", name_of(node));
   }
   const Incident incident = incidents_.close(now, command.first_rank, action, verdict_);
   if (!verdict_.paragraph.empty()) note(Severity::kError, verdict_.paragraph);
@@ -397,7 +408,7 @@ void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
     emit(Restarted{command.num_restarts, options_.supervisor.max_restarts, incident.summary});
   } else
     note(Severity::kError, incident.summary);
-  if (command.excluded) exclude_node(*command.excluded);
+  for (const int node : command.excluded) exclude_node(node);
 }
 
 // On one node nobody takes over.

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "llmtrain/launch/coordinator.hpp"
-#include "llmtrain/launch/host_address.hpp"
+#include "llmtrain/discovery/host_address.hpp"
 
 #include "unix_time.hpp"
 
@@ -103,7 +103,7 @@ void Coordinator::record_lost_leader(Instant now, const LostNode& lost) {
 // It is to blame, and is not let in again. The leader's own node leads on, without workers.
 void Coordinator::exclude_node(int node) {
   const std::string text =
-      fmt::format("{} is left out until the end of the job (resilience.on_failure): {}",
+      fmt::format("{} is left out until the end of the job: {}",
                   name_of(node),
                   verdict_.paragraph.empty() ? "workers failed on it" : verdict_.paragraph);
   note(Severity::kError, text);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "llmtrain/launch/process_state.hpp"
+
 namespace llmtrain {
 
 using std::chrono::milliseconds;
@@ -84,7 +86,7 @@ void ProgressWatch::sample(Instant now, const RankNote& note) {
   if (note.phase == to_string(Phase::kFinished)) return forget(note.rank);
   const auto [known, is_new] = ranks_.try_emplace(note.rank, Stretch{class_of(note), note.step, now});
   Stretch& stretch = known->second;
-  if (note.process_state != "T")
+  if (note.process_state != "T" && note.wait_channel != kFrozenChannel)
     stretch.stopped_since.reset();
   else if (!stretch.stopped_since)
     stretch.stopped_since = now;

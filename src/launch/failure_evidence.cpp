@@ -28,6 +28,12 @@ void FailureEvidence::saw(const RankNote& note) {
   known->second = std::move(merged);
 }
 
+void FailureEvidence::killed_for_memory(int node, const MemoryKills& kills) {
+  MemoryKills& known = oom_kills_[node];
+  known.count += kills.count;
+  if (kills.limit.value < known.limit.value) known.limit = kills.limit;
+}
+
 void FailureEvidence::forget(const MeshShape& mesh) {
   *this = FailureEvidence();
   groups_ = groups_of(mesh);

@@ -7,6 +7,8 @@
 namespace llmtrain {
 namespace {
 
+constexpr int kMostForMemory = 2;  // kills for lack of memory in a row without a new step
+
 struct Rule {
   std::string_view name;  // of the class
   FailureAction action;
@@ -67,11 +69,20 @@ FailureDecision FailurePolicy::stop(ExitCode code, std::string reason) const {
 FailureDecision FailurePolicy::decide(const FailureEvent& event) {
   without_progress_ = crashes_at(event.last_step);
   best_step_ = std::max(best_step_.value_or(event.last_step), event.last_step);
+  if (without_progress_ == 1 || event.kind != FailureKind::kOutOfMemory) for_memory_ = 0;
+  if (event.kind == FailureKind::kOutOfMemory) ++for_memory_;
   const Rule rule = rule_for(options_.on_failure, event);
   if (rule.action == FailureAction::kStop) {
     if (event.final_code) return stop(rule.stop_code, {});
     return stop(rule.stop_code, fmt::format("resilience.on_failure.{} is stop", rule.name));
   }
+  // What did not fit will not fit the next time either: one more try finds out whether that was chance.
+  if (for_memory_ >= kMostForMemory)
+    return stop(ExitCode::kNoProgress,
+                fmt::format("killed for lack of memory {} times in a row without a new step; last finished "
+                            "step {}",
+                            for_memory_,
+                            *best_step_));
   if (without_progress_ > options_.no_progress_limit)
     return stop(
         rule.stop_code == ExitCode::kHang ? ExitCode::kHang : ExitCode::kNoProgress,

@@ -32,6 +32,7 @@ ExitCode GroupAgent::run() {
   }
   hands_.end_all();
   group_.release();
+  if (const auto lost = hands_.finish_logs()) options_.say(*lost);
   return *code_;
 }
 

@@ -77,7 +77,8 @@ Result<Leadership> lead(const LaunchRequest& request,
                         FileSystem& files,
                         const MakeSink& make_sink,
                         const GroupAgentOptions::Epoch& epoch,
-                        const ResumePoint& point) {
+                        const ResumePoint& point,
+                        const std::string& log_dir) {
   Leadership leadership;
   LLMTRAIN_ASSIGN(lock, lock_run(run, epoch.successor));
   leadership.lock = std::move(lock);
@@ -90,6 +91,7 @@ Result<Leadership> lead(const LaunchRequest& request,
 
   LLMTRAIN_ASSIGN(incarnation, next_incarnation(files, run));
   LLMTRAIN_TRY(write_source_spec(files, run, request.job.source_yaml));
+  LLMTRAIN_TRY(write_log_place(files, run, log_dir));
   LLMTRAIN_ASSIGN(sink, make_sink(run));
   leadership.sink = std::move(sink);
   CoordinatorOptions options = coordinator_options(request, run, files, incarnation, point);
@@ -120,6 +122,7 @@ std::vector<Silence> silences(const JobSpec& spec) {
 
 Result<LaunchOutcome> launch_on_nodes(const LaunchRequest& request,
                                       const RunDir& run,
+                                      const OrphanGuard& guard,
                                       FileSystem& files,
                                       const MakeSink& make_sink) {
   LLMTRAIN_ASSIGN(finished, find_finished(request, run, files));
@@ -128,13 +131,14 @@ Result<LaunchOutcome> launch_on_nodes(const LaunchRequest& request,
   LLMTRAIN_ASSIGN(group, ControlGroup::open(std::move(control), files));
 
   GroupAgentOptions options;
-  options.hands = hands_options(request, run);
+  options.hands = hands_options(request, run, guard);
   options.stop_signals = stop_signals(request);
   options.say = request.say;
   options.silences = silences(request.job.spec);
   options.find_checkpoint = [&] { return find_resume_point(files, run.checkpoints().string(), 0); };
-  options.lead = [&](const GroupAgentOptions::Epoch& epoch, const ResumePoint& point) {
-    return lead(request, run, files, make_sink, epoch, point);
+  options.lead = [&, log_dir = options.hands.log_dir](const GroupAgentOptions::Epoch& epoch,
+                                                      const ResumePoint& point) {
+    return lead(request, run, files, make_sink, epoch, point, log_dir);
   };
   GroupAgent agent(std::move(options), *group, run, files);
   return LaunchOutcome{agent.run(), {}};

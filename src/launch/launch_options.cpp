@@ -35,6 +35,9 @@ int num_nodes(const LaunchRequest& request, const RunPlan& plan) {
   return request.placement.max_nodes > 1 ? plan.nodes : 1;
 }
 
+// Even where workers are killed without being asked first, the kernel needs its time to take them down.
+constexpr Milliseconds kLeastKillLimit{3000};
+
 Milliseconds seconds(double value) {
   return Milliseconds{static_cast<std::int64_t>(value * 1e3)};
 }
@@ -105,6 +108,7 @@ SupervisorOptions supervisor_options(const LaunchRequest& request,
   options.on_failure = resilience.on_failure;
   options.no_progress_limit = resilience.no_progress_limit;
   options.stop_grace = seconds(resilience.stop_grace_s);
+  options.kill_limit = std::clamp(options.stop_grace, kLeastKillLimit, options.kill_limit);
   options.join_timeout = join_timeout(request);
   options.shrink_grace = std::min(options.shrink_grace, options.join_timeout);
   options.spare_grace = std::min(options.spare_grace, options.join_timeout);
@@ -154,10 +158,12 @@ Milliseconds join_timeout(const LaunchRequest& request) {
   return seconds(request.job.spec.launch.join_timeout_s);
 }
 
-HandsOptions hands_options(const LaunchRequest& request, const RunDir& run) {
+HandsOptions hands_options(const LaunchRequest& request, const RunDir& run, const OrphanGuard& guard) {
   HandsOptions options;
   options.worker.executable = request.executable;
   options.worker.environment = worker_environment(request);
+  options.worker.environment.push_back(guard.mark());
+  options.aids = {guard.pid()};
   options.worker.log = log_limits(request.job.spec.launch.log);
   options.tee = tee_of(request);
   options.log_dir = log_directory(request);
@@ -187,6 +193,7 @@ CoordinatorOptions coordinator_options(const LaunchRequest& request,
   };
   options.deadlines = deadline_options(request.job.spec.resilience);
   options.time_limit = end_of_allocation(request);
+  if (options.time_limit) options.known_save = longest_save(files, run);
   // The first incarnation takes what was verified a moment ago.
   options.find_checkpoint =
       [&files, checkpoints = run.checkpoints().string(), first = std::optional(point)](int rollback) mutable {

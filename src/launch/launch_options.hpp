@@ -3,6 +3,7 @@
 #include "llmtrain/launch/coordinator.hpp"
 #include "llmtrain/launch/launch_job.hpp"
 #include "llmtrain/launch/node_hands.hpp"
+#include "llmtrain/launch/orphan_guard.hpp"
 
 // What a launch on one node and one on several have in common: refusals, and what agents are told.
 namespace llmtrain {
@@ -24,7 +25,7 @@ std::optional<std::string> finished_text(const LaunchRequest& request,
 
 std::vector<int> stop_signals(const LaunchRequest& request);
 Milliseconds join_timeout(const LaunchRequest& request);
-HandsOptions hands_options(const LaunchRequest& request, const RunDir& run);
+HandsOptions hands_options(const LaunchRequest& request, const RunDir& run, const OrphanGuard& guard);
 CoordinatorOptions coordinator_options(const LaunchRequest& request,
                                        const RunDir& run,
                                        FileSystem& files,

@@ -19,35 +19,21 @@ constexpr std::size_t kChunk = 64 * 1024;
 constexpr int kChunksAtOnce = 16;
 constexpr int kChunksAtEnd = 256;  // a pipe holds one; more comes only from a grandchild that goes on writing
 
-UniqueFd open_piece(const std::string& path) {
-  return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
-}
-
-std::string piece_path(const std::string& path, int piece) {
-  return piece == 0 ? path : fmt::format("{}.{}", path, piece);
-}
-
 }  // namespace
 
-LogCapture::LogCapture(UniqueFd pipe, UniqueFd file, std::string path, LogLimits limits, Line line)
+LogCapture::LogCapture(UniqueFd pipe, LogWriter::Log log, const LogLimits& limits, Line line)
     : pipe_(std::move(pipe)),
-      file_(std::move(file)),
-      path_(std::move(path)),
-      limits_(limits),
+      log_(std::move(log)),
+      max_recent_(limits.recent),
       line_(std::move(line)),
       gate_(limits.storm) {}
 
-Result<LogCapture> LogCapture::start(UniqueFd pipe, std::string path, const LogLimits& limits, Line line) {
+Result<LogCapture> LogCapture::start(UniqueFd pipe, LogWriter::Log log, const LogLimits& limits, Line line) {
   const int flags = ::fcntl(pipe.get(), F_GETFL);
   if (flags < 0 || ::fcntl(pipe.get(), F_SETFL, flags | O_NONBLOCK) != 0)
     return Error{
         ErrorCode::kInternal, fmt::format("cannot read a worker's output: {}", std::strerror(errno)), {}};
-  UniqueFd file = open_piece(path);
-  if (!file.valid())
-    return Error{ErrorCode::kStorage,
-                 fmt::format("cannot open the log {}: {}", path, std::strerror(errno)),
-                 "make the run directory writable, or choose another run.dir"};
-  return LogCapture(std::move(pipe), std::move(file), std::move(path), limits, std::move(line));
+  return LogCapture(std::move(pipe), std::move(log), limits, std::move(line));
 }
 
 void LogCapture::pump(StormGate::Instant now) {
@@ -83,10 +69,10 @@ void LogCapture::finish(StormGate::Instant now) {
 
 void LogCapture::remember(std::string_view bytes) {
   seen_ += bytes.size();
-  if (limits_.recent == 0) return;
-  recent_ += bytes.substr(bytes.size() - std::min(bytes.size(), limits_.recent));
+  if (max_recent_ == 0) return;
+  recent_ += bytes.substr(bytes.size() - std::min(bytes.size(), max_recent_));
   // Cut seldom, so that a byte is moved once or twice and not with every read.
-  if (recent_.size() > 2 * limits_.recent) recent_.erase(0, recent_.size() - limits_.recent);
+  if (recent_.size() > 2 * max_recent_) recent_.erase(0, recent_.size() - max_recent_);
 }
 
 std::string_view LogCapture::since(std::uint64_t seen) const {
@@ -136,41 +122,9 @@ void LogCapture::say_dropped(std::optional<std::uint64_t> bytes) {
 }
 
 void LogCapture::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    if (limits_.max_bytes > 0 && in_piece_ >= limits_.max_bytes) rotate();
-    const std::uint64_t room = limits_.max_bytes > 0 ? limits_.max_bytes - in_piece_ : bytes.size();
-    std::string_view part = bytes.substr(0, room);
-    if (part.size() < bytes.size() && in_piece_ > 0 && !mid_line_ &&
-        part.find('\n') == std::string_view::npos) {
-      rotate();
-      continue;
-    }
-    // Pieces end with a line where one ends in the last part of them.
-    if (const std::size_t newline = part.rfind('\n');
-        part.size() < bytes.size() && newline != std::string_view::npos && newline + 1 >= part.size() / 2)
-      part = part.substr(0, newline + 1);
-    const ssize_t written = file_.valid() ? ::write(file_.get(), part.data(), part.size()) : -1;
-    if (written < 0 && file_.valid() && errno == EINTR) continue;
-    if (written <= 0) {
-      lost_ += bytes.size();
-      return;
-    }
-    const bool cut_short =
-        static_cast<std::size_t>(written) == part.size() && part.size() < room && part.size() < bytes.size();
-    in_piece_ = cut_short ? limits_.max_bytes : in_piece_ + static_cast<std::uint64_t>(written);
-    mid_line_ = part[static_cast<std::size_t>(written) - 1] != '\n';
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
-void LogCapture::rotate() {
-  UniqueFd next = open_piece(piece_path(path_, piece_ + 1));
-  in_piece_ = 0;  // where no new piece can be made, the old one goes on
-  if (!next.valid()) return;
-  file_ = std::move(next);
-  ++piece_;
-  const int oldest = piece_ - std::max(1, limits_.keep);
-  if (oldest >= 1) ::unlink(piece_path(path_, oldest).c_str());
+  if (bytes.empty()) return;
+  log_.write(bytes);
+  mid_line_ = bytes.back() != '\n';
 }
 
 }  // namespace llmtrain

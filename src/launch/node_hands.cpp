@@ -1,7 +1,9 @@
 #include "llmtrain/launch/node_hands.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <iterator>
 
 #include <unistd.h>
@@ -21,6 +23,7 @@ namespace llmtrain {
 namespace {
 
 constexpr Milliseconds kLookPeriod{1000};
+constexpr Milliseconds kLogPatience{5000};
 constexpr std::size_t kLastLines = 20;
 constexpr std::size_t kMaxWaitingReports = 1000;  // then lines of output are not reported any more
 
@@ -53,7 +56,8 @@ void NodeHands::carry_out(Instant now, const NodeOrder& order) {
 }
 
 void NodeHands::carry_out(Instant now, const StartOrder& order) {
-  new_memory_kills();                             // those of the past are not this incarnation's
+  memory_.watch(getpid());
+  memory_.take();                                 // those of the past are not this incarnation's
   if (order.incarnation == incarnation_) return;  // said twice
   left_.clear();
   killing_ = clearing_ = false;
@@ -91,10 +95,23 @@ Status NodeHands::check(const StartOrder& order) const {
 Status NodeHands::start(const StartOrder& order) {
   LLMTRAIN_TRY(check(order));
   const std::string logs = log_directory(order).string();
-  LLMTRAIN_TRY(make_directories(files_, logs));
+  LLMTRAIN_TRY(check_logs(logs));
   console_.start(logs);
   LLMTRAIN_ASSIGN(shm, create_shm_region(order.num_workers));
   for (int local = 0; local < order.num_workers; ++local) LLMTRAIN_TRY(start_worker(order, local, shm.get()));
+  return ok_status();
+}
+
+// What cannot be used at all is an error of who asked for it, before anything has run. Later no job stops for
+// its logs, and nothing waits for their disk.
+Status NodeHands::check_logs(const std::string& directory) {
+  if (logs_are_usable_) return ok_status();
+  LLMTRAIN_TRY(make_directories(files_, directory));
+  if (::access(directory.c_str(), W_OK | X_OK) != 0)
+    return Error{ErrorCode::kStorage,
+                 fmt::format("no logs can be made in {}: {}", directory, std::strerror(errno)),
+                 "make it writable, or choose another run.dir or --log-dir"};
+  logs_are_usable_ = true;
   return ok_status();
 }
 
@@ -122,6 +139,7 @@ Status NodeHands::start_worker(const StartOrder& order, int local_rank, int shm_
   launch.shm_fd = shm_fd;
   launch.stdout_path = log_file("out");
   launch.stderr_path = log_file("err");
+  launch.logs = &logs_;
   launch.line = [this, rank = request.rank, local_rank](WorkerStream stream, std::string_view text) {
     console_.line(rank, local_rank, stream, text);
   };
@@ -133,6 +151,7 @@ Status NodeHands::start_worker(const StartOrder& order, int local_rank, int shm_
     stores_.insert_or_assign(request.rank, std::move(ends.first));
   }
   LLMTRAIN_ASSIGN(worker, WorkerProcess::start(launch));
+  memory_.watch(worker.pid());
   workers_.emplace(request.rank, std::move(worker));
   return ok_status();
 }
@@ -144,7 +163,9 @@ void NodeHands::carry_out(Instant, const StopOrder&) {
 void NodeHands::carry_out(Instant, const KillOrder& order) {
   look(order.stacks);
   killing_ = true;
-  for (auto& [rank, worker] : workers_) worker.process().kill_group();
+  for (auto& [rank, worker] : workers_)
+    if (const Status killed = worker.process().kill_group(); !killed)
+      reports_.push_back(NodeSaid{Severity::kError, rank, to_string(killed.error())});
 }
 
 void NodeHands::carry_out(Instant, const StoreAnswer& order) {
@@ -197,6 +218,7 @@ std::int64_t NodeHands::newest_step() const {
 }
 
 void NodeHands::pass_lines(Instant now) {
+  if (auto text = logs_.notice(now)) reports_.push_back(NodeSaid{Severity::kWarning, -1, std::move(*text)});
   for (NodeSaid& said : console_.take(now, workers_.empty()))
     if (reports_.size() < kMaxWaitingReports) reports_.push_back(std::move(said));
 }
@@ -232,7 +254,11 @@ void NodeHands::abandon() {
   for (auto& [rank, worker] : workers_) worker.process().abandon();
   workers_.clear();
   stores_.clear();
-  kill_adopted_orphans({});
+  kill_adopted_orphans(options_.aids);
+}
+
+std::optional<std::string> NodeHands::finish_logs() {
+  return logs_.flush(kLogPatience);
 }
 
 void NodeHands::read_events(WorkerProcess& worker) {
@@ -270,26 +296,19 @@ void NodeHands::reap() {
                        .cause = describe_end(end->signaled, end->code),
                        .by_agent = killing_ && end->signaled};
     WorkerLeft report{incarnation_, note, look_at_worker(worker), {}, 0};
-    if (note.signaled && !note.by_agent) report.memory_kills = new_memory_kills();
+    if (note.signaled && !note.by_agent) report.memory_kills = memory_.take();
     if (note.signaled || note.code != 0) report.last_words = last_words(worker, note.by_agent);
     left.push_back(std::move(report));
     stores_.erase(worker.rank());
     it = workers_.erase(it);
   }
   if (left.empty()) return;
-  if (workers_.empty()) kill_adopted_orphans({});
+  if (workers_.empty()) kill_adopted_orphans(options_.aids);
   pass_lines(steady_now());
   // Seen together, a lost peer is the consequence.
   std::stable_partition(left.begin(), left.end(), [](const NodeReport& r) { return !lost_peer(r); });
   left_.insert(left_.end(), left.begin(), left.end());
   reports_.insert(reports_.end(), left.begin(), left.end());
-}
-
-// Workers live in the memory cgroup of their agent.
-std::uint64_t NodeHands::new_memory_kills() {
-  const std::uint64_t now = oom_kills(getpid()).value_or(0);
-  const std::uint64_t before = std::exchange(memory_kills_, now);
-  return now > before ? now - before : 0;
 }
 
 RankNote NodeHands::look_at_worker(const WorkerProcess& worker) const {
@@ -302,6 +321,7 @@ RankNote NodeHands::look_at_worker(const WorkerProcess& worker) const {
 void NodeHands::look(bool stacks) {
   RanksSeen seen{incarnation_, {}};
   for (const auto& [rank, worker] : workers_) {
+    memory_.watch(worker.pid());
     RankNote note = look_at_worker(worker);
     ProcessState state = process_state(worker.pid());
     note.process_state = std::move(state.state);

@@ -69,6 +69,11 @@ void list_fields(Is<EndNote> auto& end, auto&& field) {
   field("at_ms", end.at_ms);
   field("by_agent", end.by_agent);
 }
+void list_fields(Is<MemoryKills> auto& kills, auto&& field) {
+  field("count", kills.count);
+  field("limit", kills.limit.value);
+  field("group", kills.limit.group);
+}
 void list_fields(Is<NodeReady> auto&, auto&&) {}
 void list_fields(Is<StartFailed> auto& report, auto&& field) {
   field("incarnation", report.incarnation);

@@ -64,6 +64,39 @@ bool has_controller(std::string_view list, std::string_view name) {
   return false;
 }
 
+// One line of /proc/<pid>/cgroup: "4:memory:/path", or "0::/path" of version 2.
+struct CgroupLine {
+  std::string_view controllers;
+  std::string path;
+};
+std::vector<CgroupLine> cgroups_in(std::string_view text) {
+  std::vector<CgroupLine> found;
+  for (const std::string_view line : lines_of(text)) {
+    const auto first = line.find(':');
+    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    CgroupLine group{line.substr(first + 1, second - first - 1), std::string(line.substr(second + 1))};
+    if (group.path.find("..") == std::string::npos) found.push_back(std::move(group));
+  }
+  return found;
+}
+
+// Whether it or a group above it is frozen. The state of the process does not tell: a frozen sleep looks like
+// one.
+bool in_frozen_cgroup(pid_t pid, const KernelRoots& roots) {
+  const std::string text = read_start(fmt::format("{}/{}/cgroup", roots.proc, pid));
+  for (const auto& [controllers, path] : cgroups_in(text)) {
+    if (has_controller(controllers, "freezer") &&
+        read_start(roots.cgroup + "/freezer" + path + "/freezer.state")
+            .starts_with("FR"))  // FREEZING, FROZEN
+      return true;
+    if (!controllers.empty()) continue;
+    for (const std::string& mount : {roots.cgroup, roots.cgroup + "/unified"})
+      if (read_start(mount + path + "/cgroup.events").find("frozen 1") != std::string::npos) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 ProcessState process_state(pid_t pid, const KernelRoots& roots) {
@@ -75,30 +108,32 @@ ProcessState process_state(pid_t pid, const KernelRoots& roots) {
   const char state = stat[name_end + 2];
   if (std::isalpha(static_cast<unsigned char>(state)) == 0) return found;
   found.state = std::string(1, state);
+  if (in_frozen_cgroup(pid, roots)) {
+    found.wait_channel = kFrozenChannel;
+    return found;
+  }
   const std::string channel = read_start(fmt::format("{}/{}/wchan", roots.proc, pid)).substr(0, 64);
   const auto is_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.'; };
   if (channel != "0" && std::all_of(channel.begin(), channel.end(), is_name)) found.wait_channel = channel;
   return found;
 }
 
-std::optional<std::uint64_t> oom_kills(pid_t pid, const KernelRoots& roots) {
+std::optional<MemoryCounter> memory_counter(pid_t pid, const KernelRoots& roots) {
   const std::string text = read_start(fmt::format("{}/{}/cgroup", roots.proc, pid));
-  for (const std::string_view line : lines_of(text)) {  // "4:memory:/path", or "0::/path" of version 2
-    const auto first = line.find(':');
-    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    const std::string path(line.substr(second + 1));
-    if (path.find("..") != std::string::npos) continue;
+  for (const auto& [controllers, path] : cgroups_in(text)) {
     const bool memory = has_controller(controllers, "memory");
     if (!memory && !controllers.empty()) continue;
     const std::string mount = memory ? roots.cgroup + "/memory" : roots.cgroup;
     const std::string file = memory ? "/memory.oom_control" : "/memory.events";
     // In a container the path can be the host's, while the mount shows our own cgroup as its root.
     for (const std::string& folder : {mount + path, mount})
-      if (const auto value = counter_in(folder + file)) return value;
+      if (counter_in(folder + file)) return MemoryCounter{folder + file, text};
   }
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> oom_kills(const MemoryCounter& counter) {
+  return counter_in(counter.path);
 }
 
 }  // namespace llmtrain

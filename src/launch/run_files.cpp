@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "llmtrain/core/file_operations.hpp"
+#include "llmtrain/monitor/events.hpp"
 
 namespace llmtrain {
 namespace {
 
 // More than the blocks that a full file system still has to give, and no more than a small quota allows.
 constexpr std::size_t kProbeBytes = 32 * 1024;
+constexpr std::uint64_t kTailBytes = 1 << 20;  // of the events: thousands of saves
 
 std::optional<int> number_between(std::string_view name, std::string_view prefix, std::string_view suffix) {
   if (name.size() <= prefix.size() + suffix.size() || !name.starts_with(prefix) || !name.ends_with(suffix))
@@ -41,6 +45,19 @@ Result<int> highest(FileSystem& files,
   for (const DirectoryEntry& entry : entries)
     if (const auto number = number_between(entry.name, prefix, suffix)) result = std::max(result, *number);
   return result;
+}
+
+// The newest part of a file that only grows; empty when it cannot be read.
+std::string tail_of(FileSystem& files, const std::string& path) {
+  const auto info = files.info(path);
+  if (!info || !*info) return {};
+  const auto file = files.open(path);
+  if (!file) return {};
+  const std::uint64_t size = (*info)->bytes;
+  std::string text(std::min<std::uint64_t>(size, kTailBytes), '\0');
+  const auto got = (*file)->read_at(size - text.size(), std::as_writable_bytes(std::span(text)));
+  text.resize(got ? *got : 0);
+  return text;
 }
 
 }  // namespace
@@ -92,6 +109,28 @@ Result<int> next_incarnation(FileSystem& files, const RunDir& run) {
 Result<int> next_incident(FileSystem& files, const RunDir& run) {
   LLMTRAIN_ASSIGN(newest, highest(files, run.incidents().string(), "incident-", ".json"));
   return newest + 1;
+}
+
+std::optional<Milliseconds> longest_save(FileSystem& files, const RunDir& run) {
+  const std::string text = tail_of(files, run.events().string());
+  std::optional<Milliseconds> longest;
+  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    const std::string line = text.substr(at, end - at);
+    if (line.find("checkpoint_saved") == std::string::npos) continue;
+    const auto event = event_from_json(line);
+    const auto* const saved = event ? std::get_if<CheckpointSaved>(&event->body) : nullptr;
+    if (saved == nullptr) continue;
+    const Milliseconds took{static_cast<std::int64_t>(std::clamp(saved->ms, 0.0, 1e9))};
+    longest = std::max(longest.value_or(took), took);
+  }
+  return longest;
+}
+
+Status write_log_place(FileSystem& files, const RunDir& run, const std::optional<std::string>& directory) {
+  const std::string path = run.log_place().string();
+  if (directory) return write_file_durably(files, path, *directory + "\n");
+  LLMTRAIN_ASSIGN(old, files.info(path));
+  return old ? files.remove_file(path) : ok_status();
 }
 
 Status write_source_spec(FileSystem& files, const RunDir& run, const std::string& yaml) {

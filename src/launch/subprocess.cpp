@@ -16,6 +16,8 @@
 
 #include <fmt/format.h>
 
+#include "llmtrain/core/system_limits.hpp"
+
 namespace llmtrain {
 namespace {
 
@@ -102,9 +104,7 @@ std::optional<ProcessEnd> wait_for(pid_t pid, int flags) {
 
 Result<Subprocess> Subprocess::spawn(const SpawnOptions& options) {
   const auto refuse = [&](const char* what, int error) {
-    return Error{ErrorCode::kPreflight,
-                 fmt::format("cannot {} {}: {}", what, options.executable, std::strerror(error)),
-                 {}};
+    return system_error(ErrorCode::kPreflight, fmt::format("cannot {} {}", what, options.executable), error);
   };
   int status_pipe[2];
   if (pipe2(status_pipe, O_CLOEXEC) != 0) return refuse("start", errno);
@@ -136,14 +136,14 @@ Subprocess& Subprocess::operator=(Subprocess&& other) noexcept {
 
 Subprocess::~Subprocess() {
   if (pid_ <= 0) return;
-  kill_group();
-  wait_for(pid_, 0);
+  if (kill_group()) wait_for(pid_, 0);
 }
 
-void Subprocess::kill_group() {
-  if (pid_ <= 0) return;
+Status Subprocess::kill_group() {
+  if (pid_ <= 0) return ok_status();
   kill(-pid_, SIGKILL);
-  kill(pid_, SIGKILL);  // should it have left its group
+  if (kill(pid_, SIGKILL) == 0) return ok_status();  // should it have left its group
+  return system_error(ErrorCode::kPreflight, fmt::format("cannot kill process {}", pid_));
 }
 
 std::optional<ProcessEnd> Subprocess::reap() {

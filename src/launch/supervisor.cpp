@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/job/worker_exit.hpp"
@@ -93,6 +94,7 @@ Commands Supervisor::gather(Instant now) {
   first_rank_.reset();
   first_node_.reset();
   final_code_.reset();
+  unkillable_.clear();
   return {StartWorkers{incarnation_, rollback_, nodes_}};
 }
 
@@ -202,7 +204,8 @@ Commands Supervisor::leader_lost(Instant now) {
 Commands Supervisor::gathering_timed_out() {
   if (replacing_)
     return finish(ExitCode::kPreflight,
-                  fmt::format("node {} was left out (resilience.on_failure), and no spare took its place",
+                  fmt::format("node {} was left out (resilience.on_failure, or its workers cannot be "
+                              "killed), and no spare took its place",
                               *replacing_));
   std::string missing;
   for (int node = 0; node < options_.num_nodes; ++node)
@@ -239,12 +242,7 @@ Commands Supervisor::tick(Instant now) {
     case State::kSettling: hung_ = true; return kill(now);
     case State::kBackoff: return start_workers(now);
     case State::kGathering: return gather(now);
-    case State::kKilling:
-      return finish(ExitCode::kHang,
-                    fmt::format("{} worker(s) did not die within {} s of SIGKILL: an uninterruptible system "
-                                "call; this node needs attention",
-                                alive_.size(),
-                                options_.kill_limit.count() / 1000));
+    case State::kKilling: return leave_unkillable(now);
     case State::kIdle:
     case State::kDone: return {};
   }
@@ -266,6 +264,25 @@ Commands Supervisor::kill(Instant now) {
   return {KillWorkers{}};
 }
 
+// Something in the kernel holds them: a driver, a dead file system, a frozen group. What they could still do
+// they will not do, because the signal comes first; but their node is of no use any more.
+Commands Supervisor::leave_unkillable(Instant now) {
+  unkillable_.assign(alive_.begin(), alive_.end());
+  alive_.clear();
+  failed_ = true;
+  return all_gone(now);
+}
+
+std::string Supervisor::name_unkillable() const {
+  return fmt::format(
+      "{} {} did not die within {} s of SIGKILL: the kernel holds {} (a driver, a dead file "
+      "system, a frozen cgroup), and this node needs attention",
+      unkillable_.size() == 1 ? "rank" : "ranks",
+      fmt::join(unkillable_, ", "),
+      options_.kill_limit.count() / 1000,
+      unkillable_.size() == 1 ? "it" : "them");
+}
+
 Commands Supervisor::all_gone(Instant now) {
   deadline_.reset();
   if (failed_ || final_code_) return after_failure(now);
@@ -276,9 +293,15 @@ Commands Supervisor::all_gone(Instant now) {
 }
 
 JudgedFailure Supervisor::judge() const {
-  if (options_.judge) return options_.judge({first_rank_, first_node_, hung_});
-  if (first_node_) return {FailureKind::kNodeLost, first_node_};
+  if (options_.judge) return options_.judge({first_rank_, first_node_, hung_, unkillable_});
   JudgedFailure judged;
+  for (const int rank : unkillable_)
+    judged.useless_nodes.insert(nodes_.at(static_cast<std::size_t>(rank / per_node())));
+  if (first_node_) {
+    judged.kind = FailureKind::kNodeLost;
+    judged.node = first_node_;
+    return judged;
+  }
   if (!hung_) judged.kind = FailureKind::kExit;
   if (first_rank_) judged.node = nodes_.at(static_cast<std::size_t>(*first_rank_ / per_node()));
   return judged;
@@ -295,7 +318,8 @@ bool Supervisor::exclude(int node, Instant now) {
 Commands Supervisor::after_failure(Instant now) {
   if (!first_rank_) hung_ = true;
   const JudgedFailure judged = judge();
-  IncarnationFailed failure{first_rank_, first_node_, false, num_restarts(), 0, {}, Milliseconds{0}};
+  IncarnationFailed failure{
+      first_rank_, first_node_, false, num_restarts(), 0, {}, Milliseconds{0}, unkillable_};
   const auto end = [&](const Commands& last) {
     Commands commands{failure};
     commands.insert(commands.end(), last.begin(), last.end());
@@ -305,6 +329,8 @@ Commands Supervisor::after_failure(Instant now) {
   if (options_.total_steps > 0 && committed_step_ >= options_.total_steps)
     return end(finish(ExitCode::kDone, "done: the last step was committed before the failure"));
   if (stopping_) return end(finish_stopped());
+  if (!unkillable_.empty() && options_.num_nodes == 1)
+    return end(finish(ExitCode::kPreflight, name_unkillable()));
   const FailureDecision decision =
       policy_.decide({judged.kind, hung_, final_code_, now, best_step_, judged.before_load});
   if (decision.action == FailureAction::kStop)
@@ -312,8 +338,10 @@ Commands Supervisor::after_failure(Instant now) {
   failure.restarts = true;
   failure.num_restarts = decision.num_restarts;
   failure.rollback = rollback_ = decision.rollback;
-  if (decision.action == FailureAction::kRestartExcludingNode && judged.node && exclude(*judged.node, now))
-    failure.excluded = judged.node;
+  std::set<int> excluded = judged.useless_nodes;
+  if (decision.action == FailureAction::kRestartExcludingNode && judged.node) excluded.insert(*judged.node);
+  for (const int node : excluded)
+    if (exclude(node, now)) failure.excluded.insert(node);
   ++incarnation_;
   // The first restarts cost nothing; a job that falls over again and again is slowed down.
   if (decision.in_a_row > 2) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "llmtrain/job/worker_exit.hpp"
+#include "llmtrain/launch/process_state.hpp"
 #include "llmtrain/launch/verdict_text.hpp"
 #include "llmtrain/launch/wait_graph.hpp"
 #include "llmtrain/launch/worker_reports.hpp"
@@ -46,13 +47,16 @@ class Judge {
   bool stopped() {
     std::vector<int> ranks;
     for (const RankNote& note : e_.ranks)
-      if (note.process_state == "T" || note.process_state == "t") ranks.push_back(note.rank);
+      if (note.process_state == "T" || note.process_state == "t" || is_frozen(note))
+        ranks.push_back(note.rank);
     if (ranks.empty()) return false;
     blame(FailureKind::kStopped, ranks, Confidence::kHigh);
-    sentence_ = fmt::format("{} {} stopped (process state {}){}",
+    const RankNote& first = *notes_.at(ranks.front());
+    sentence_ = fmt::format("{} {} {} (process state {}){}",
                             place_of(e_, ranks),
                             ranks.size() == 1 ? "is" : "are",
-                            notes_.at(ranks.front())->process_state,
+                            is_frozen(first) ? "frozen" : "stopped",
+                            first.process_state,
                             where_first());
     return true;
   }
@@ -91,7 +95,7 @@ class Judge {
     if (!oom && e_.crashes_at_step >= kSameCrash && fails_where_it_failed_before())
       kind = v_.kind = FailureKind::kDeterministicCrash;
     sentence_ = fmt::format("{} ended by itself: {}{}", place_of(e_, ranks), first.cause, where_first());
-    if (oom) sentence_ += ". The memory cgroup of its node killed for lack of memory meanwhile";
+    if (oom) sentence_ += ". The kernel killed for lack of memory there: " + memory_limit_of(first.rank);
     if (kind == FailureKind::kDeterministicCrash)
       sentence_ += fmt::format(". It is failure {} in a row at this step, and the one before was the same",
                                e_.crashes_at_step);
@@ -346,8 +350,18 @@ class Judge {
     const auto note = notes_.find(rank);
     if (note == notes_.end()) return false;
     const auto kills = e_.oom_kills.find(note->second->node);
-    return kills != e_.oom_kills.end() && kills->second > 0;
+    return kills != e_.oom_kills.end() && kills->second.count > 0;
   }
+
+  std::string memory_limit_of(int rank) const {
+    const CgroupLimit& limit = e_.oom_kills.at(notes_.at(rank)->node).limit;
+    if (limit.value == CgroupLimit::kNone)
+      return "no cgroup of it has a limit, so the host itself had no more";
+    return fmt::format(
+        "its cgroup {} allows {:.0f} MiB", limit.group, static_cast<double>(limit.value) / (1 << 20));
+  }
+
+  static bool is_frozen(const RankNote& note) { return note.wait_channel == kFrozenChannel; }
 
   bool is_waited_for(int rank) const {
     return std::any_of(e_.ranks.begin(), e_.ranks.end(), [&](const RankNote& note) {
@@ -455,6 +469,12 @@ class Judge {
     add_waiting();
     if (const RankNote* const first = first_culprit(); first != nullptr && !first->stack.empty())
       v_.paragraph += fmt::format(" Its innermost frame: {}.", first->stack.front());
+    if (!e_.unkillable.empty())
+      v_.paragraph += fmt::format(
+          " {} did not die of SIGKILL: the kernel holds {} (a driver, a dead file system, a "
+          "frozen cgroup), and the node needs attention.",
+          capital(place_of(e_, e_.unkillable)),
+          e_.unkillable.size() == 1 ? "it" : "them");
     if (const std::string next = advice(v_.kind); !next.empty()) v_.paragraph += " " + next + ".";
     if (v_.confidence == Confidence::kLow && v_.kind != FailureKind::kUnknown)
       v_.paragraph += " This is a guess: the evidence is thin.";

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <new>
 
 #include <fcntl.h>
@@ -13,14 +12,12 @@
 
 #include <fmt/format.h>
 
+#include "llmtrain/core/system_limits.hpp"
+
 namespace llmtrain {
 namespace {
 
 constexpr std::size_t kMaxLineBytes = 1 << 20;
-
-Error system_error(ErrorCode code, const std::string& what) {
-  return {code, fmt::format("{}: {}", what, std::strerror(errno)), {}};
-}
 
 struct OpenStream {
   LogCapture capture;
@@ -38,10 +35,9 @@ Result<OpenStream> open_stream(const WorkerLaunch& launch, WorkerStream stream) 
   if (is_out) limits.recent = 0;  // last words and stacks go to stderr
   LogCapture::Line line;
   if (launch.line) line = [say = launch.line, stream](std::string_view text) { say(stream, text); };
-  LLMTRAIN_ASSIGN(
-      capture,
-      LogCapture::start(
-          std::move(reader), is_out ? launch.stdout_path : launch.stderr_path, limits, std::move(line)));
+  LogWriter::Log log =
+      launch.logs->open(is_out ? launch.stdout_path : launch.stderr_path, limits.max_bytes, limits.keep);
+  LLMTRAIN_ASSIGN(capture, LogCapture::start(std::move(reader), std::move(log), limits, std::move(line)));
   return OpenStream{std::move(capture), std::move(writer)};
 }
 

@@ -1,23 +1,19 @@
 #include "llmtrain/launch/worker_store.hpp"
 
 #include <cerrno>
-#include <cstring>
 
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include <fmt/format.h>
-
 #include "llmtrain/control/store_wire.hpp"
+#include "llmtrain/core/system_limits.hpp"
 
 namespace llmtrain {
 
 Result<std::pair<WorkerStore, UniqueFd>> WorkerStore::open() {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
-    return Error{ErrorCode::kPreflight,
-                 fmt::format("cannot make a socket for the key-value store: {}", std::strerror(errno)),
-                 {}};
+    return system_error(ErrorCode::kPreflight, "cannot make a socket for the key-value store");
   UniqueFd ours(sockets[0]);
   UniqueFd theirs(sockets[1]);
   fcntl(ours.get(), F_SETFL, O_NONBLOCK);

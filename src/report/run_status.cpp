@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@ namespace {
 constexpr std::uint64_t kMetricsTail = 256 * 1024;
 constexpr std::uint64_t kEventsTail = 4 << 20;
 constexpr std::uint64_t kMaxSpec = 4 << 20;
+constexpr std::uint64_t kMaxPath = 64 * 1024;
 constexpr std::size_t kPaceSteps = 200;
 
 Result<LineReader> open_tail(FileSystem& files, const std::string& path, std::uint64_t bytes) {
@@ -156,6 +158,13 @@ void read_newest_incident(FileSystem& files, const RunDir& run, RunStatus& statu
   status.newest_incident = std::move(newest.back());
 }
 
+// Of all nodes, as the leading one was told: with --log-dir they may lie on each node's own disk.
+std::string find_logs(FileSystem& files, const RunDir& run, int incarnation) {
+  const auto place = read_file(files, run.log_place().string(), kMaxPath);
+  if (!place || place->empty()) return run.logs(incarnation, 0).parent_path().string();
+  return (std::filesystem::path(place->substr(0, place->find('\n'))) / std::to_string(incarnation)).string();
+}
+
 }  // namespace
 
 std::string_view to_string(RunState state) {
@@ -192,7 +201,7 @@ Result<RunStatus> read_status(FileSystem& files, const RunDir& run, bool live) {
   }
   read_checkpoints(files, run, status);
   read_newest_incident(files, run, status);
-  if (status.incarnation >= 0) status.logs = run.logs(status.incarnation, 0).parent_path().string();
+  if (status.incarnation >= 0) status.logs = find_logs(files, run, status.incarnation);
   return status;
 }
 

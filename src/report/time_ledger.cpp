@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "llmtrain/report/lineage.hpp"
 
@@ -80,7 +81,8 @@ void TimeLedger::step(int incarnation, double time, std::int64_t step, std::opti
   const double gap = take(time);
   const double claimed = seconds && *seconds >= 0 ? *seconds : state_ == State::kRunning ? gap : 0;
   const double inside = std::min(gap, claimed);
-  add(waiting(), gap - inside);
+  const bool save_before = std::exchange(after_save_, false) && state_ == State::kRunning;
+  add(save_before ? TimeClass::kSaves : waiting(), gap - inside);
   state_ = State::kRunning;
   typical_step_ = claimed;
   const auto resume = std::lower_bound(resume_steps_.begin(), resume_steps_.end(), step);
@@ -92,6 +94,7 @@ void TimeLedger::step(int incarnation, double time, std::int64_t step, std::opti
 void TimeLedger::evaluated(int incarnation, double time) {
   enter(incarnation, time);
   const double gap = take(time);
+  after_save_ = false;
   add(state_ == State::kRunning ? TimeClass::kEvaluation : waiting(), gap);
 }
 
@@ -101,6 +104,7 @@ void TimeLedger::saved(int incarnation, double time, double seconds) {
   const double inside = std::clamp(seconds, 0.0, gap);
   add(TimeClass::kSaves, inside);
   add(waiting(), gap - inside);
+  after_save_ = state_ == State::kRunning;
 }
 
 std::optional<double> TimeLedger::failed(int incarnation, double time) {
@@ -120,6 +124,7 @@ std::optional<double> TimeLedger::failed(int incarnation, double time) {
     add(waiting(), gap);
   }
   state_ = State::kFailed;
+  after_save_ = false;
   return unnoticed;
 }
 

@@ -14,6 +14,7 @@
 
 #include "llmtrain/core/check.hpp"
 #include "llmtrain/core/division.hpp"
+#include "llmtrain/core/system_limits.hpp"
 
 namespace llmtrain {
 namespace {
@@ -48,10 +49,6 @@ struct RegionLayout {
   }
 };
 
-Error system_error(const std::string& what) {
-  return {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, std::strerror(errno)), .hint = ""};
-}
-
 Status check_world_size(int world_size) {
   if (world_size >= 1 && world_size <= kMaxLocalRanks) return ok_status();
   return Error{.code = ErrorCode::kUnsupported,
@@ -81,23 +78,26 @@ std::size_t shm_region_bytes(int world_size) {
 Result<UniqueFd> create_shm_region(int world_size) {
   LLMTRAIN_TRY(check_world_size(world_size));
   UniqueFd fd(::memfd_create("llmtrain", MFD_CLOEXEC));
-  if (!fd.valid()) return system_error("cannot create the shared memory of the ranks");
+  if (!fd.valid()) return system_error(ErrorCode::kPreflight, "cannot create the shared memory of the ranks");
   if (::ftruncate(fd.get(), static_cast<off_t>(shm_region_bytes(world_size))) != 0)
-    return system_error(fmt::format("cannot size the shared memory of {} ranks", world_size));
+    return system_error(ErrorCode::kPreflight,
+                        fmt::format("cannot size the shared memory of {} ranks", world_size));
   return fd;
 }
 
 Result<std::shared_ptr<ShmRegion>> ShmRegion::map_pages(int fd, int flags, int world_size) {
   const std::size_t bytes = shm_region_bytes(world_size);
   void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (base == MAP_FAILED) return system_error(fmt::format("cannot map {} bytes of shared memory", bytes));
+  if (base == MAP_FAILED)
+    return system_error(ErrorCode::kPreflight, fmt::format("cannot map {} bytes of shared memory", bytes));
   return std::shared_ptr<ShmRegion>(new ShmRegion(base, bytes, world_size));
 }
 
 Result<std::shared_ptr<ShmRegion>> ShmRegion::map(int fd, int world_size) {
   LLMTRAIN_TRY(check_world_size(world_size));
   struct stat status {};
-  if (::fstat(fd, &status) != 0) return system_error(fmt::format("descriptor {} is no shared memory", fd));
+  if (::fstat(fd, &status) != 0)
+    return system_error(ErrorCode::kPreflight, fmt::format("descriptor {} is no shared memory", fd));
   if (static_cast<std::size_t>(status.st_size) != shm_region_bytes(world_size)) {
     return Error{.code = ErrorCode::kInternal,
                  .message = fmt::format("the shared memory of descriptor {} has {} bytes; {} ranks need {}",

@@ -1,3 +1,8 @@
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -164,4 +169,60 @@ TEST_CASE("garbage, oversized and half-open connections cost little and end", "[
       "all strangers are gone");
   agents.add(agents.node(2, 1));
   CHECK(agents.wait<MemberJoined>(leader, "friends are still welcome").node == 1);
+}
+
+namespace {
+
+// Local addresses as the kernel prints them, of sockets that listen on `port`.
+std::vector<std::string> listeners(int port) {
+  std::vector<std::string> found;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream lines(table);
+    std::string slot, local, remote, state, line;
+    while (std::getline(lines, line)) {
+      std::istringstream words(line);
+      words >> slot >> local >> remote >> state;
+      if (state == "0A" && local.ends_with(fmt::format(":{:04X}", port)))
+        found.push_back(local.substr(0, local.find(':')));
+    }
+  }
+  return found;
+}
+
+bool has_ipv6_loopback() {
+  std::ifstream addresses("/proc/net/if_inet6");
+  std::string line;
+  while (std::getline(addresses, line))
+    if (line.ends_with(" lo")) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("an endpoint of loopback may be spelled in any way, and is open to this host only", "[control]") {
+  auto [endpoint, listens_on] = GENERATE(table<std::string, std::string>({
+      {"127.0.0.1", "0100007F"},
+      {"localhost", "0100007F"},
+      {"[::1]", "00000000000000000000000001000000"},
+  }));
+  if (endpoint == "[::1]" && !has_ipv6_loopback()) {
+    WARN("this host has no IPv6: " << endpoint << " is left out");
+    return;
+  }
+  test::Agents agents;
+  ControlOptions first = agents.founder(2);
+  first.endpoint = endpoint + ":0";
+  const int leader = agents.add(first);
+  agents.wait<BecameLeader>(leader, "it leads");
+  const int port = port_of_leader(agents);
+  CHECK(listeners(port) == std::vector<std::string>{listens_on});
+  // It sees another directory: the endpoint is all that leads it to the leader, who knows it by its token.
+  ControlOptions stranger = agents.node(2, 1);
+  stranger.control_dir = agents.directory() + "/elsewhere";
+  stranger.endpoint = fmt::format("{}:{}", endpoint, port);
+  stranger.token = "a token of another run";
+  CHECK_THAT(agents.wait<JoinRefused>(agents.add(stranger), "it is refused").message, Contains("token"));
+  // The run directory is what leads this one there.
+  agents.add(agents.node(2, 1));
+  CHECK(agents.wait<MemberJoined>(leader, "1 joins").node == 1);
 }

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "llmtrain/core/cgroup_limit.hpp"
 #include "llmtrain/doctor/judge.hpp"
 #include "llmtrain/doctor/read_host.hpp"
 #include "llmtrain/job/load_job.hpp"
@@ -144,19 +145,19 @@ TEST_CASE("doctor: the smallest limit of the hierarchy counts, in both versions 
     fs::create_directories(fs::path(mount / path).parent_path());
     std::ofstream(mount / path) << text << "\n";
   };
-  CHECK(cgroup_memory_limit("0::/a/b\n", mount.path()).bytes == kNoLimit);
+  CHECK(cgroup_memory_limit("0::/a/b\n", mount.path()).value == kNoLimit);
   put("a/b/memory.max", "max");
   put("a/memory.max", "1000000");
   put("memory.max", "2000000");
-  CHECK(cgroup_memory_limit("0::/a/b\n", mount.path()).bytes == 1'000'000);
+  CHECK(cgroup_memory_limit("0::/a/b\n", mount.path()).value == 1'000'000);
   CHECK(cgroup_memory_limit("0::/a/b\n", mount.path()).group == "/a");
-  CHECK(cgroup_memory_limit("0::/\n", mount.path()).bytes == 2'000'000);
+  CHECK(cgroup_memory_limit("0::/\n", mount.path()).value == 2'000'000);
   put("memory/x/memory.limit_in_bytes", "300000");
   put("memory/memory.limit_in_bytes", "9223372036854771712");
   const std::string both = "5:cpu,cpuacct:/x\n4:memory:/x\n0::/a\n";
-  CHECK(cgroup_memory_limit(both, mount.path()).bytes == 300'000);
-  CHECK(cgroup_memory_limit("4:memory:/gone/away\n", mount.path()).bytes == kNoLimit);
-  CHECK(cgroup_memory_limit("garbage\n::\n", mount.path()).bytes == 2'000'000);
+  CHECK(cgroup_memory_limit(both, mount.path()).value == 300'000);
+  CHECK(cgroup_memory_limit("4:memory:/gone/away\n", mount.path()).value == kNoLimit);
+  CHECK(cgroup_memory_limit("garbage\n::\n", mount.path()).value == 2'000'000);
 }
 
 TEST_CASE("doctor: looking at a run directory leaves nothing behind", "[doctor]") {

@@ -135,6 +135,14 @@ class Running:
         named = {pid: name_of(pid) for pid in children_of(self.pid)}
         return {int(n.removeprefix("llmtrain-r")): p for p, n in named.items() if n.removeprefix("llmtrain-r").isdigit()}
 
+    def resident_kib(self):
+        """What the process holds in memory now; 0 when it is gone."""
+        try:
+            status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        except OSError:
+            return 0
+        return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")), 0)
+
     def finish(self, seconds=PATIENCE):
         try:
             self.process.wait(seconds)

@@ -68,6 +68,13 @@ class WorkerDies(E2eTest):
         self.assertEqual(result.code, 67, str(result))
         self.assertLessEqual(len(run.events("restart")), 4)
 
+    def test_a_failure_right_after_a_restart_is_told_of_the_step_it_happened_in(self):
+        run, _ = self.launch("run", "faults=[{kind: kill, rank: 1, step: 7}, "
+                                    "{kind: throw, rank: 0, point: forward, incarnation: 1}]")
+        incidents = [json.loads(p.read_text()) for p in sorted(run.path.glob("incidents/incident-*.json"))]
+        self.assertEqual(len(incidents), 2)
+        self.assertRegex(incidents[1]["summary"], r"of step 6\b")  # the checkpoint is of step 5
+
     def test_a_thrown_error_is_named_by_its_rank(self):
         running, run = self.start_launch("run", "faults=[{kind: throw, rank: 1, step: 3, incarnation: -1}]",
                                          "resilience.max_restarts=0")

@@ -21,15 +21,16 @@ PATIENCE = 120
 
 
 class Cluster:
-    """`nodes` agents of one job. Use as a context manager; the network goes with it."""
+    """`nodes` agents of one job, and room for spares, which the test starts as further nodes. Use as a context manager; the network goes with it."""
 
-    def __init__(self, test, nodes=2, name="run", faults=(), overrides=(), step_ms=STEP_MS):
+    def __init__(self, test, nodes=2, name="run", faults=(), overrides=(), step_ms=STEP_MS, spares=0):
         self.test = test
         self.nodes = nodes
+        self.nnodes = f"{nodes}:{nodes + spares}" if spares else nodes  # what agents are told
         self.run = RunDir(test.folder / name)
         self.faults = [f"{{kind: sleep, ms: {step_ms}, each: step}}", *faults]
         self.overrides = list(overrides)
-        self.network = Network(nodes)
+        self.network = Network(nodes + spares)
         self.agents = {}  # node -> newest
         self.all_agents = []
         self.fault_time = None
@@ -45,10 +46,11 @@ class Cluster:
         self.network.close()
 
     # ---- agents -------------------------------------------------------------------------------------------
-    def start(self, node, *more, endpoint=None, node_rank=None):
+    def start(self, node, *more, endpoint=None, node_rank=None, under=()):
+        """`under`: words before the command, such as an environment."""
         faults = f"faults=[{', '.join(self.faults)}]"
         endpoint = endpoint or f"{self.network.address(0)}:{PORT}"
-        words = [*self.network.inside(node), LLMTRAIN, "launch", CONFIG, "--nnodes", self.nodes,
+        words = [*self.network.inside(node), *under, LLMTRAIN, "launch", CONFIG, "--nnodes", self.nnodes,
                  "--node-rank", node if node_rank is None else node_rank, "--rdzv-endpoint", endpoint,
                  *E2eTest.sets(f"run.dir={self.run.path}", faults, *QUICK, *self.overrides), *more]
         agent = Running(self.test, list(map(str, words)))

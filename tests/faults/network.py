@@ -4,8 +4,10 @@ Nothing of it touches the machine's own network, and all of it is gone when the 
 """
 
 import os
+import pathlib
 import shutil
 import subprocess
+import sys
 import uuid
 
 
@@ -13,7 +15,7 @@ def why_not():
     """Why no rig can be built here; empty: it can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    for tool, package in (("ip", "iproute2"), ("nft", "nftables")):
+    for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables")):
         if shutil.which(tool) is None:
             return f"{tool} is not installed (Debian package {package})"
     name = f"llf{uuid.uuid4().hex[:6]}"
@@ -30,10 +32,11 @@ def _run(*words, check=True):
 
 
 class Network:
-    """`nodes` hosts with the addresses 10.83.0.1, 10.83.0.2, ..."""
+    """`nodes` hosts with the addresses 10.83.0.1 and fd83::1, 10.83.0.2 and fd83::2, ..."""
 
     def __init__(self, nodes):
         self.nodes = nodes
+        self.proxies = []
         self.name = f"llf{uuid.uuid4().hex[:6]}"
         self.hub = f"{self.name}h"
         _run("ip", "netns", "add", self.hub)
@@ -52,6 +55,7 @@ class Network:
         _run("ip", "-n", self.hub, "link", "add", f"port{node}", "type", "veth", "peer", "name", "eth0", "netns", space)
         _run("ip", "-n", self.hub, "link", "set", f"port{node}", "master", "bridge0", "up")
         _run("ip", "-n", space, "address", "add", f"{self.address(node)}/24", "dev", "eth0")
+        _run("ip", "-n", space, "address", "add", f"{self.address6(node)}/64", "dev", "eth0", "nodad", check=False)
         _run("ip", "-n", space, "link", "set", "eth0", "up")
         _run("ip", "-n", space, "link", "set", "lo", "up")
 
@@ -62,9 +66,23 @@ class Network:
     def address(node):
         return f"10.83.0.{node + 1}"
 
+    @staticmethod
+    def address6(node):
+        """Where the kernel has IPv6."""
+        return f"fd83::{node + 1:x}"
+
+    def hosts_file(self, node, hosts):
+        """What `node` finds in its hosts file: {name: [addresses]}. To be called before anything runs there."""
+        folder = pathlib.Path("/etc/netns") / self.space(node)
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"{address} {name}" for name, addresses in hosts.items() for address in addresses]
+        (folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+
     def inside(self, node):
-        """Words before a command that is to run on `node`. The process stays the same: its pid is the command's."""
-        return ["ip", "netns", "exec", self.space(node)]
+        """Words before a command that is to run on `node`. The process stays the same: its pid is the command's.
+
+        Not `ip netns exec`: it puts another /sys in place, without the control groups."""
+        return ["nsenter", f"--net=/run/netns/{self.space(node)}", "--"]
 
     # ---- faults -------------------------------------------------------------------------------------------
     def link(self, node, up):
@@ -82,11 +100,44 @@ class Network:
         for rule in rules:
             _run(*self.inside(node), "nft", f"add rule inet faults in {rule} drop")
 
+    def vanish(self, node):
+        """The host is gone from one moment to the next: nothing that runs on it can say so any more.
+
+        Its processes are the caller's to kill, before replace()."""
+        _run("ip", "-n", self.hub, "link", "del", f"port{node}")
+
+    def replace(self, node):
+        """Another host with the address of one that vanished."""
+        _run("ip", "netns", "del", self.space(node))
+        self._add(node)
+
+    def delay(self, node, port, least_ms, most_ms):
+        """Everything that comes to `port` of `node`, and the answers, takes between `least_ms` and `most_ms`."""
+        words = [*self.inside(node), sys.executable, pathlib.Path(__file__).parent / "proxy.py", port, least_ms, most_ms]
+        proxy = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True)
+        self.proxies.append(proxy)
+        own = int(proxy.stdout.readline())
+        _run(*self.inside(node), "nft", "add table inet delays")
+        _run(*self.inside(node), "nft", "add chain inet delays in { type nat hook prerouting priority -100 ; }")
+        _run(*self.inside(node), "nft", f"add rule inet delays in tcp dport {port} redirect to :{own}")
+        return proxy
+
+    def limit(self, node, rate):
+        """What `node` sends passes at `rate` (as tc writes it) and no faster."""
+        _run("tc", "-n", self.space(node), "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "32k",
+             "latency", "400ms")
+
     def heal(self):
         for node in range(self.nodes):
             _run(*self.inside(node), "nft", "delete table inet faults", check=False)
             _run("ip", "-n", self.hub, "link", "set", f"port{node}", "up", check=False)
 
     def close(self):
+        for proxy in self.proxies:
+            proxy.kill()
+            proxy.wait()
+            proxy.stdout.close()
+        for node in range(self.nodes):
+            shutil.rmtree(pathlib.Path("/etc/netns") / self.space(node), ignore_errors=True)
         for space in [self.hub, *(self.space(node) for node in range(self.nodes))]:
             _run("ip", "netns", "del", space, check=False)

@@ -1,4 +1,5 @@
-"""Every fault case once, or three times with LLMTRAIN_TEST_LONG=1.
+"""Every fault case once, or three times with LLMTRAIN_TEST_LONG=1; those whose times are of interest LLMTRAIN_FAULT_RUNS
+times.
 
 LLMTRAIN_FAULT_RECORDS names a file to which the rows are appended, one JSON object a line (scripts/faults.sh).
 """
@@ -12,14 +13,22 @@ from tests.faults import cases
 from tests.faults.cluster import FaultTest
 from tests.support import main
 
+TIMED = ("p1", "p4", "p6", "p7", "p9", "p10", "p12", "n1")
+LASTS = ("n10",)  # ten minutes with LONG: once is enough
+
 
 class Faults(FaultTest):
     pass
 
 
+def repetitions(name):
+    usual = 3 if LONG and name not in LASTS else 1
+    return int(os.environ.get("LLMTRAIN_FAULT_RUNS", usual)) if name in TIMED else usual
+
+
 def add(case):
     def test(self):
-        for _ in range(3 if LONG else 1):
+        for _ in range(repetitions(case.__name__)):
             row = case(self)
             print(json.dumps(row), flush=True)
             records = os.environ.get("LLMTRAIN_FAULT_RECORDS")

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "llmtrain/launch/hostlist.hpp"
+#include "llmtrain/discovery/hostlist.hpp"
 
 // Any bytes as a host list: no crash, bounded names of a few characters, and a name is a list of itself.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

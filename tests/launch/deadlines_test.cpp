@@ -95,7 +95,9 @@ TEST_CASE("progress watch: a stopped process is overdue before anything was lear
   ProgressWatch watch({});
   watch.start(0);
   RankNote stopped = at(1, Phase::kStarting, 0);
-  stopped.process_state = "T";
+  const bool frozen = GENERATE(false, true);
+  stopped.process_state = frozen ? "D" : "T";
+  if (frozen) stopped.wait_channel = "frozen_cgroup";
   const auto see = [&](milliseconds now) {
     watch.sample(now, at(0, Phase::kStarting, 0));
     watch.sample(now, stopped);

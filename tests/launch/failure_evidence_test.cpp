@@ -26,6 +26,6 @@ TEST_CASE("failure evidence: what the memory cgroup killed makes a signal an out
   for (const int rank : {0, 1}) evidence.saw({.rank = rank, .node = rank});
   evidence.ended(1, {.rank = 1, .pid = 7, .signaled = true, .code = 9, .cause = "signal 9 (SIGKILL)"});
   CHECK(judge(evidence.make({}, 1)).kind == FailureKind::kSignal);
-  evidence.killed_for_memory(1, 1);
+  evidence.killed_for_memory(1, {1, {}});
   CHECK(judge(evidence.make({}, 1)).kind == FailureKind::kOutOfMemory);
 }

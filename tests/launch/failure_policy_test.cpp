@@ -127,6 +127,20 @@ TEST_CASE("failure policy: who leads next goes on with the same budget", "[launc
   CHECK(policy.leader_lost(Instant{503'000}).action == FailureAction::kRestart);  // one is out of the window
 }
 
+TEST_CASE("failure policy: what does not fit into memory is tried once more", "[launch]") {
+  FailurePolicy policy({.max_restarts = 100, .no_progress_limit = 50});
+  CHECK(policy.decide(event(FailureKind::kOutOfMemory, 6)).action == FailureAction::kRestart);
+  CHECK(policy.decide(event(FailureKind::kOutOfMemory, 7)).action ==
+        FailureAction::kRestart);  // a step further
+  CHECK(policy.decide(event(FailureKind::kExit, 7)).action == FailureAction::kRestart);
+  CHECK(policy.decide(event(FailureKind::kOutOfMemory, 7)).action ==
+        FailureAction::kRestart);  // not in a row
+  const FailureDecision last = policy.decide(event(FailureKind::kOutOfMemory, 7));
+  CHECK(last.action == FailureAction::kStop);
+  CHECK(last.code == ExitCode::kNoProgress);
+  CHECK(last.reason.find("killed for lack of memory 2 times in a row") != std::string::npos);
+}
+
 TEST_CASE("failure policy: restarts are counted in a window of time", "[launch]") {
   FailurePolicy policy({.max_restarts = 2, .restart_window = Milliseconds(60'000)});
   CHECK(policy.decide(event(FailureKind::kSignal, 1, 0)).num_restarts == 1);

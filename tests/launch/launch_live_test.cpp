@@ -49,6 +49,16 @@ TEST_CASE("live: the status file follows the run and goes with it", "[launch]") 
   CHECK_FALSE(fs::exists(job.run_dir() / "control/status.json"));
 }
 
+TEST_CASE("live: status says where the logs are that --log-dir took elsewhere", "[launch]") {
+  LaunchedJob job;
+  const fs::path elsewhere = fs::path(job.directory()) / "elsewhere";
+  CHECK(job.run({"--log-dir", elsewhere.string()}) == 0);
+  const std::string text =
+      said_by(fmt::format("'{}' status '{}'", LLMTRAIN_EXECUTABLE, job.run_dir().string()));
+  CHECK(text.find((elsewhere / "0").string() + "\n") != std::string::npos);
+  CHECK(fs::exists(elsewhere / "0/node0/rank1.err"));
+}
+
 TEST_CASE("live: a status file that cannot be written costs nothing", "[launch]") {
   LaunchedJob job;
   fs::create_directories(job.run_dir() / "control/status.json.tmp/in the way");

@@ -1,3 +1,7 @@
+#include <fstream>
+
+#include <sys/stat.h>
+
 #include "tests/launch/launched_job.hpp"
 
 // What becomes of the workers' output: files, their rotation, the console, and what a failure shows of it.
@@ -88,6 +92,24 @@ TEST_CASE("output: --log-dir takes the logs, and the last words are shown all th
   CHECK(fs::exists(elsewhere / "0/node0/rank0.out"));
   CHECK_FALSE(fs::exists(job.run_dir() / "logs"));
   CHECK(has(job.console(), "thrown on purpose"));
+}
+
+TEST_CASE("output: a disk of logs that hangs holds up neither workers nor their agent", "[launch]") {
+  LaunchedJob job;
+  job.script = "0:3:0:lines";
+  const fs::path logs = fs::path(job.directory()) / "elsewhere";
+  fs::create_directories(logs / "0/node0");
+  REQUIRE(mkfifo((logs / "0/node0/rank0.err").c_str(), 0600) == 0);  // nobody reads: opening it never ends
+  CHECK(job.run({"--log-dir", logs.string()}) == 0);
+  job.check_history(20);
+  CHECK(has(job.console(), "200 lines dropped: the log's disk is slow"));
+}
+
+TEST_CASE("output: a place where no logs can be made is refused before anything runs", "[launch]") {
+  LaunchedJob job;
+  std::ofstream(fs::path(job.directory()) / "file") << "in the way";
+  CHECK(job.run({"--log-dir", (fs::path(job.directory()) / "file/logs").string()}) == 72);
+  CHECK(has(job.console(), "file is in the way"));
 }
 
 TEST_CASE("output: a hung worker's stack comes through the pipe, however its log is rotated", "[launch]") {

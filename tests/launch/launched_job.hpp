@@ -138,7 +138,11 @@ resilience: {stop_grace_s: 20}
 
   pid_t pid() const { return process_->pid(); }
   void signal(int number) const { ::kill(pid(), number); }
-  std::vector<pid_t> workers() const { return children_of(pid()); }
+  std::vector<pid_t> workers() const {
+    auto children = children_of(pid());
+    std::erase_if(children, [](pid_t child) { return comm_of(child) == "llmtrain-aux"; });
+    return children;
+  }
   pid_t worker(int rank) const {
     for (const pid_t child : workers())
       if (comm_of(child) == fmt::format("llmtrain-r{}", rank)) return child;

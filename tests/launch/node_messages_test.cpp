@@ -54,7 +54,8 @@ std::vector<NodeReport> all_reports() {
   reports.emplace_back(WorkerLeft{3,
                                   {.rank = 2, .pid = 77, .signaled = true, .code = 9, .cause = "signal 9"},
                                   note_of(2),
-                                  {"last", "words"}});
+                                  {"last", "words"},
+                                  {1, {1 << 20, "/job"}}});
   reports.emplace_back(RanksSeen{3, {note_of(2), note_of(3)}});
   reports.emplace_back(WorkerStalled{3, 2, "no sign of life"});
   reports.emplace_back(StopAsked{"SIGTERM"});

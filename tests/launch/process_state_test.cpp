@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "llmtrain/launch/memory_watch.hpp"
 #include "llmtrain/launch/stack_request.hpp"
 
 #include "tests/support/catch.hpp"
@@ -59,6 +60,25 @@ TEST_CASE("process state: what the kernel says, whatever the name is", "[launch]
   CHECK(process_state(9, roots).state.empty());
 }
 
+TEST_CASE("process state: a frozen cgroup, of both versions, is seen where the state is that of any sleep",
+          "[launch]") {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path root(directory.path());
+  const KernelRoots roots{.proc = root / "proc", .cgroup = root / "cg"};
+  put(root / "proc/7/stat", "7 (a) S 1 2 3");
+  put(root / "proc/7/wchan", "hrtimer_nanosleep");
+  put(root / "proc/7/cgroup", "6:freezer:/job\n0::/user\n");
+  CHECK(process_state(7, roots).wait_channel == "hrtimer_nanosleep");
+  put(root / "cg/freezer/job/freezer.state", "THAWED\n");
+  put(root / "cg/unified/user/cgroup.events", "populated 1\nfrozen 0\n");
+  CHECK(process_state(7, roots).wait_channel == "hrtimer_nanosleep");
+  put(root / "cg/freezer/job/freezer.state", "FROZEN\n");
+  CHECK(process_state(7, roots).wait_channel == "frozen_cgroup");
+  put(root / "cg/freezer/job/freezer.state", "THAWED\n");
+  put(root / "cg/unified/user/cgroup.events", "populated 1\nfrozen 1\n");
+  CHECK(process_state(7, roots).wait_channel == "frozen_cgroup");
+}
+
 TEST_CASE("process state: a stopped process is seen", "[launch]") {
   CHECK(process_state(getpid()).state == "R");
   const Child child([] { pause(); });
@@ -71,20 +91,47 @@ TEST_CASE("process state: kills for lack of memory, both versions of cgroups", "
   const test::TemporaryDirectory directory;
   const std::filesystem::path root(directory.path());
   const KernelRoots roots{.proc = root / "proc", .cgroup = root / "cg"};
-  CHECK_FALSE(oom_kills(7, roots).has_value());
+  const auto kills = [&](pid_t pid) -> std::optional<std::uint64_t> {
+    const auto counter = memory_counter(pid, roots);
+    return counter ? oom_kills(*counter) : std::nullopt;
+  };
+  CHECK_FALSE(kills(7).has_value());
   put(root / "proc/7/cgroup", "9:cpu,memory:/job\n0::/\n");
-  CHECK_FALSE(oom_kills(7, roots).has_value());
+  CHECK_FALSE(kills(7).has_value());
   put(root / "cg/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
-  CHECK(oom_kills(7, roots) == 1);  // a container: only the root of its own cgroup is mounted
+  CHECK(kills(7) == 1);  // a container: only the root of its own cgroup is mounted
   put(root / "cg/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
-  CHECK(oom_kills(7, roots) == 3);
+  CHECK(kills(7) == 3);
   put(root / "proc/8/cgroup", "0::/user/job\n");
   put(root / "cg/user/job/memory.events", "low 0\nhigh 0\nmax 5\noom 2\noom_kill 2\noom_group_kill 0\n");
-  CHECK(oom_kills(8, roots) == 2);
+  CHECK(kills(8) == 2);
   put(root / "proc/9/cgroup", "0::/../../etc\n");
-  CHECK_FALSE(oom_kills(9, roots).has_value());
+  CHECK_FALSE(kills(9).has_value());
   put(root / "cg/user/job/memory.events", "oom_kill many\n");
-  CHECK_FALSE(oom_kills(8, roots).has_value());
+  CHECK_FALSE(kills(8).has_value());
+}
+
+TEST_CASE("memory watch: a worker's own group counts, and the limit above it is named", "[launch]") {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path root(directory.path());
+  const KernelRoots roots{.proc = root / "proc", .cgroup = root / "cg"};
+  const auto killed = [&](const std::string& group, int count) {
+    put(root / "cg/memory" / group / "memory.oom_control", "oom_kill " + std::to_string(count) + "\n");
+  };
+  killed("job/agent", 0);
+  killed("job/worker", 4);
+  put(root / "cg/memory/job/memory.limit_in_bytes", "1048576\n");
+  put(root / "proc/7/cgroup", "4:memory:/job/agent\n");
+  put(root / "proc/8/cgroup", "4:memory:/job/worker\n");
+  MemoryWatch watch(roots);
+  for (const pid_t pid : {7, 8, 9, 8}) watch.watch(pid);
+  CHECK(watch.take() == MemoryKills{});
+  std::filesystem::remove_all(root / "proc/8");  // dead: it has no group any more
+  killed("job/worker", 6);
+  CHECK(watch.take() == MemoryKills{2, {1048576, "/job"}});
+  CHECK(watch.take() == MemoryKills{});
+  std::filesystem::remove_all(root / "cg/memory/job");
+  CHECK(watch.take() == MemoryKills{});
 }
 
 TEST_CASE("stack request: the newest stack of the process, between other lines", "[launch]") {

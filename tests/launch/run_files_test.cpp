@@ -15,6 +15,7 @@
 #include "llmtrain/core/file_operations.hpp"
 #include "llmtrain/launch/log_tail.hpp"
 #include "llmtrain/launch/run_lock.hpp"
+#include "llmtrain/monitor/events.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -110,6 +111,33 @@ TEST_CASE("run files: specs are replaced whole, one is kept for each incarnation
   CHECK(*read_file(*files, run.resolved_spec().string(), 100) == "second");
   REQUIRE(make_directories(*files, run.logs(1, 0).string()).ok());
   CHECK(fs::is_directory(run.logs(1, 0)));
+}
+
+TEST_CASE("run files: how long saves took is read from the end of the events", "[launch]") {
+  const test::TemporaryDirectory directory;
+  const auto files = make_posix_filesystem();
+  const RunDir run(directory / "run");
+  CHECK_FALSE(longest_save(*files, run));
+  const auto saved = [](double ms) {
+    return to_json_line(Event{1.5, 0, CheckpointSaved{.step = 5, .path = "p", .bytes = 7, .ms = ms}}) + "\n";
+  };
+  touch(run.events(), "checkpoint_saved is no event\n" + to_json_line(Event{1, 0, Note{}}) + "\n");
+  CHECK_FALSE(longest_save(*files, run));
+  touch(run.events(),
+        saved(900'000) + std::string(1 << 20, '\n') + saved(250.5) + saved(100) + "{\"event\": \"chec");
+  CHECK(longest_save(*files, run) == Milliseconds{250});
+}
+
+TEST_CASE("run files: where logs lie is written down while it is not the usual place", "[launch]") {
+  const test::TemporaryDirectory directory;
+  const auto files = make_posix_filesystem();
+  const RunDir run(directory / "run");
+  REQUIRE(make_run_directory(*files, run).ok());
+  CHECK(write_log_place(*files, run, std::nullopt).ok());
+  CHECK(write_log_place(*files, run, "/scratch/logs").ok());
+  CHECK(*read_file(*files, run.log_place().string(), 100) == "/scratch/logs\n");
+  CHECK(write_log_place(*files, run, std::nullopt).ok());
+  CHECK_FALSE(fs::exists(run.log_place()));
 }
 
 TEST_CASE("log tail: the last lines of a file of any size", "[launch]") {

@@ -8,11 +8,18 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
+
+#include "llmtrain/launch/worker_process.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -72,6 +79,95 @@ pid_t pid_in(const std::string& path) {
 }
 
 }  // namespace
+
+namespace {
+
+// As a container's profile does: from now on `call` is not permitted to this process.
+bool forbid(int call) {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{std::size(rules), rules};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// What `body` says in a process that may not make the call; "no seccomp" where that cannot be arranged.
+template <class Body>
+std::string said_without(int call, Body body) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const std::string text = forbid(call) ? body() : "no seccomp";
+    [[maybe_unused]] const ssize_t n = write(ends[1], text.data(), text.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(n));
+  close(ends[0]);
+  waitpid(pid, nullptr, 0);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("subprocess: a call that the system does not permit is named, with what to look at", "[launch]") {
+  const std::string unkilled = said_without(SYS_kill, [] {
+    auto child = Subprocess::spawn(shell("sleep 1000"));
+    if (!child) return to_string(child.error());
+    const Status killed = child->kill_group();
+    return killed ? std::string("killed") : to_string(killed.error());
+  });
+  if (unkilled == "no seccomp") return;  // a host that has none
+  CHECK(unkilled.starts_with("cannot kill process "));
+  CHECK(unkilled.find(
+            "Operation not permitted; the system does not permit it: look at the container's seccomp") !=
+        std::string::npos);
+  for (const int call : {SYS_pidfd_open, SYS_memfd_create, SYS_close_range}) {
+    const std::string refused = said_without(call, [] {
+      const auto child = Subprocess::spawn(shell("sleep 1000"));
+      const auto memory = make_memory_file("test", 4096);
+      return child.ok() ? memory.ok() ? "" : to_string(memory.error()) : to_string(child.error());
+    });
+    INFO(refused);
+    CHECK(refused.starts_with("cannot "));
+    CHECK(refused.find("Operation not permitted; the system does not permit it") != std::string::npos);
+  }
+}
+
+TEST_CASE("subprocess: a limit that is reached is named, with its value and where it is set", "[launch]") {
+  const auto limited = [](__rlimit_resource which, rlim_t value, auto body) {
+    return said_without(SYS_acct, [=] {
+      const rlimit limit{value, value};
+      setrlimit(which, &limit);
+      return body();
+    });
+  };
+  const auto spawned = [] {
+    const auto child = Subprocess::spawn(shell("true"));
+    return child ? std::string() : to_string(child.error());
+  };
+  const std::string files = limited(RLIMIT_NOFILE, 7, spawned);
+  CHECK(
+      files.find(
+          "Too many open files; a process may have 7 open files here, and at most 7: raise the limit (ulimit "
+          "-n)") != std::string::npos);
+  const std::string memory = limited(RLIMIT_FSIZE, 1024, [] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const auto made = make_memory_file("test", 4096);
+    return made ? std::string() : to_string(made.error());
+  });
+  CHECK(memory ==
+        "cannot make 4096 bytes of shared memory: File too large; a file may have 1024 bytes here: raise the "
+        "limit (ulimit -f)");
+}
 
 TEST_CASE("subprocess: an exit code and a signal come back as what they are", "[launch]") {
   auto exits = Subprocess::spawn(shell("exit 73"));

@@ -253,7 +253,7 @@ TEST_CASE("supervisor: a node that is to blame is left out, and a spare takes it
   supervisor.node_ready(kNow, 1);
   const auto after = crash_on_second(supervisor);
   REQUIRE(find<IncarnationFailed>(after) != nullptr);
-  CHECK(find<IncarnationFailed>(after)->excluded == 1);
+  CHECK(find<IncarnationFailed>(after)->excluded == std::set{1});
   CHECK(find<IncarnationFailed>(after)->restarts);
   CHECK(find<StartWorkers>(after) == nullptr);
   SECTION("that comes") {
@@ -264,6 +264,30 @@ TEST_CASE("supervisor: a node that is to blame is left out, and a spare takes it
     const auto end = supervisor.tick(*supervisor.deadline());
     CHECK(finished(end) == ExitCode::kPreflight);
     CHECK(find<Finish>(end)->reason.find("node 1 was left out") != std::string::npos);
+  }
+}
+
+TEST_CASE("supervisor: nodes with workers that cannot be killed are left out, whatever failed", "[launch]") {
+  Supervisor supervisor({.num_workers = 4, .num_nodes = 2});
+  supervisor.start(kNow);
+  supervisor.node_ready(kNow, 0);
+  supervisor.node_ready(kNow, 1);
+  CHECK(find<KillWorkers>(supervisor.worker_ended(kNow, {.rank = 0, .code = 70})) != nullptr);
+  supervisor.worker_ended(kNow, {.rank = 1, .signaled = true, .code = 9});
+  supervisor.worker_ended(kNow, {.rank = 3, .signaled = true, .code = 9});
+  const auto after = supervisor.tick(*supervisor.deadline());
+  REQUIRE(find<IncarnationFailed>(after) != nullptr);
+  CHECK(find<IncarnationFailed>(after)->first_rank == 0);
+  CHECK(find<IncarnationFailed>(after)->unkillable == std::vector<int>{2});
+  CHECK(find<IncarnationFailed>(after)->excluded == std::set{1});
+  SECTION("a spare takes the place") {
+    const auto start = supervisor.node_ready(kNow, 1);
+    REQUIRE(find<StartWorkers>(start) != nullptr);
+    CHECK(find<StartWorkers>(start)->incarnation == 1);
+    CHECK(supervisor.alive(2));
+  }
+  SECTION("without one the job ends with 64") {
+    CHECK(finished(supervisor.tick(*supervisor.deadline())) == ExitCode::kPreflight);
   }
 }
 
@@ -287,6 +311,6 @@ TEST_CASE("supervisor: who is not known to be to blame is not left out", "[launc
   supervisor.node_ready(kNow, 0);
   supervisor.node_ready(kNow, 1);
   const auto after = crash_on_second(supervisor);
-  CHECK_FALSE(find<IncarnationFailed>(after)->excluded.has_value());
+  CHECK(find<IncarnationFailed>(after)->excluded.empty());
   CHECK(find<StartWorkers>(after) != nullptr);
 }

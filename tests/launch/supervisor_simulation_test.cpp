@@ -204,14 +204,16 @@ class Simulation {
   }
 
   void carry_out(const IncarnationFailed& failed) {
+    for (const int rank : failed.unkillable) all_zero_ = workers_.erase(rank) == 0 && all_zero_;
+    if (!unkillable_ && !failed.unkillable.empty()) problem_ = "workers are left behind that would have died";
     if (!workers_.empty()) problem_ = "a failure is closed while workers are alive";
-    if (failed.excluded) leave(*failed.excluded);
+    for (const int node : failed.excluded) leave(node);
     if (failed.restarts && failed.delay > options_.backoff_max) problem_ = "the back-off is too long";
   }
 
   void carry_out(const Finish& finish) {
     ++finishes_;
-    if (!workers_.empty() && finish.code != ExitCode::kHang) problem_ = "it ends while workers are alive";
+    if (!workers_.empty()) problem_ = "it ends while workers are alive";
     if (finish.code == ExitCode::kDone && !all_zero_) problem_ = "0 after a failure";
     if (finish.reason.empty()) problem_ = "an end without a reason";
   }

@@ -299,8 +299,20 @@ TEST_CASE("supervisor: a worker that cannot be killed is reported, not awaited f
   auto supervisor = started({.num_workers = 2});
   supervisor.worker_ended(kNow, {.rank = 0, .code = 70});
   const auto after = supervisor.tick(*supervisor.deadline());
-  CHECK(finished(after) == ExitCode::kHang);
-  CHECK(find<Finish>(after)->reason.find("SIGKILL") != std::string::npos);
+  CHECK(find<IncarnationFailed>(after)->unkillable == std::vector<int>{1});
+  CHECK(finished(after) == ExitCode::kPreflight);
+  CHECK(find<Finish>(after)->reason.find("rank 1 did not die within 30 s of SIGKILL") != std::string::npos);
+}
+
+TEST_CASE("supervisor: a stop is a stop, even if a worker cannot be killed", "[launch]") {
+  auto supervisor = started({.num_workers = 2});
+  supervisor.step_finished(4);
+  supervisor.checkpoint_committed(4);
+  supervisor.stop_requested(kNow);
+  CHECK(find<KillWorkers>(supervisor.tick(*supervisor.deadline())) != nullptr);
+  const auto after = supervisor.tick(*supervisor.deadline());
+  CHECK(find<IncarnationFailed>(after)->unkillable == std::vector<int>{0, 1});
+  CHECK(finished(after) == ExitCode::kPreempted);
 }
 
 TEST_CASE("supervisor: abort kills what runs and keeps its code", "[launch]") {

@@ -48,6 +48,21 @@ TEST_CASE("verdict: a signal is the cause, lost peers are its consequences", "[l
   CHECK(verdict.waiting == std::vector<std::pair<int, int>>{{0, 3}, {1, 3}, {2, 3}});
 }
 
+TEST_CASE("verdict: a frozen worker that SIGKILL does not end", "[launch]") {
+  Scene scene(4);
+  scene.rank(2).process_state = "D";
+  scene.rank(2).wait_channel = "frozen_cgroup";
+  scene.evidence.unkillable = {2};
+  expect(scene,
+         FailureKind::kStopped,
+         {2},
+         "Rank 2 on node 1 (host1) is frozen (process state D), in backward of step 9. Rank 2 on node 1 "
+         "(host1) did "
+         "not die of SIGKILL: the kernel holds it (a driver, a dead file system, a frozen cgroup), and the "
+         "node needs "
+         "attention. Something sent it SIGSTOP, a debugger holds it, or its cgroup is frozen.");
+}
+
 TEST_CASE("verdict: ends of one rank", "[launch]") {
   SECTION("an exit with a code of its own") {
     Scene scene(2);
@@ -86,20 +101,22 @@ TEST_CASE("verdict: ends of one rank", "[launch]") {
            "Rank 1 on node 0 (host0) ended by itself: signal 9 (SIGKILL), while saving a "
            "checkpoint after step 8.");
   }
-  SECTION("out of memory: a kill, and the counter of its node's cgroup") {
+  SECTION("out of memory: a kill, and the counter of its cgroup") {
     Scene scene(4);
-    scene.signaled(2, 9).evidence.oom_kills = {{0, 0}, {1, 1}};
+    scene.signaled(2, 9).evidence.oom_kills = {{0, {}}, {1, {1, {512 << 20, "/slurm/job_7"}}}};
     expect(scene,
            FailureKind::kOutOfMemory,
            {2},
            "Rank 2 on node 1 (host1) ended by itself: signal 9 (SIGKILL), in backward of "
-           "step 9. The memory cgroup of its node killed for lack of memory meanwhile. Raise"
-           " the memory limit of the job, or lower batch.micro_batch_size or set "
-           "memory.recompute.");
+           "step 9. The kernel killed for lack of memory there: its cgroup /slurm/job_7 allows 512 MiB. "
+           "Raise the memory limit of the job, or lower batch.micro_batch_size or set memory.recompute.");
+    scene.evidence.oom_kills[1].limit = {};
+    CHECK(scene.judged().paragraph.find("no cgroup of it has a limit, so the host itself had no more") !=
+          std::string::npos);
   }
   SECTION("out of memory on another node is not its cause") {
     Scene scene(4);
-    scene.signaled(2, 9).evidence.oom_kills = {{0, 1}, {1, 0}};
+    scene.signaled(2, 9).evidence.oom_kills = {{0, {1, {}}}, {1, {}}};
     expect(scene,
            FailureKind::kSignal,
            {2},

@@ -37,6 +37,23 @@ TEST_CASE("ledger: a run that crashes once", "[report]") {
   CHECK(totals.effective_ratio() == Approx(2.0 / 17));
 }
 
+TEST_CASE("ledger: what keeps the next step waiting after a save belongs to the save", "[report]") {
+  TimeLedger ledger({0});
+  ledger.seen(0, 100);
+  ledger.step(0, 101, 1, 1.0);
+  ledger.saved(0, 102, 0.75);
+  ledger.seen(0, 102.25);
+  ledger.step(0, 103.5, 2, 1.0);
+  ledger.step(0, 105, 3, 1.0);
+  ledger.saved(0, 106, 1.0);
+  ledger.evaluated(0, 107);
+  ledger.step(0, 108.5, 4, 1.0);
+  const LedgerTotals totals = ledger.totals({{0, kAllSteps}});
+  CHECK(totals.of(TimeClass::kSaves) == 0.75 + 0.5 + 1);
+  CHECK(totals.of(TimeClass::kEvaluation) == 1);
+  CHECK(totals.of(TimeClass::kUnknown) == 0.25 + 0.5 + 0.5);
+}
+
 TEST_CASE("ledger: between launches the run is down until the next was begun, where that is known",
           "[report]") {
   for (const bool known : {true, false}) {

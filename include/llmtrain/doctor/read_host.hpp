@@ -11,13 +11,6 @@ namespace llmtrain {
 // `engines` with their paths, as far as they were found; each is opened. `run_dir` empty: not asked.
 HostFacts read_host(std::vector<EngineFacts> engines, const std::string& run_dir);
 
-// The smallest memory limit from `group` (a line of /proc/self/cgroup) up to the root, under `mount`.
-struct MemoryLimit {
-  std::uint64_t bytes = kNoLimit;
-  std::string group;
-};
-MemoryLimit cgroup_memory_limit(const std::string& proc_self_cgroup, const std::string& mount);
-
 // Whether files can be made in `path`, or in the nearest directory above it.
 RunDirFacts probe_run_dir(const std::string& path);
 

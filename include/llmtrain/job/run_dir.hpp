@@ -30,6 +30,8 @@ class RunDir {
   std::filesystem::path logs(int incarnation, int node) const {
     return root_ / "logs" / std::to_string(incarnation) / ("node" + std::to_string(node));
   }
+  // Names the directory that stands for logs/ since the newest launch; absent: logs/ itself.
+  std::filesystem::path log_place() const { return control() / "log-dir"; }
   std::filesystem::path rank_stdout(int incarnation, int node, int rank) const {
     return logs(incarnation, node) / ("rank" + std::to_string(rank) + ".out");
   }

@@ -43,6 +43,7 @@ struct CoordinatorOptions {
   std::function<Result<ResumePoint>(int rollback)> find_checkpoint;
   std::optional<DeadlineOptions> deadlines;  // absent: nobody watches how long phases take
   std::optional<Instant> time_limit;         // when the allocation ends
+  std::optional<Milliseconds> known_save;    // how long saves of this run took before
   bool in_background = false;                // search on a thread of its own
   int node = 0;                              // the leader's own
   std::string host;                          // and its name
@@ -124,7 +125,7 @@ class Coordinator {
   void count_as_gone(Instant now, std::vector<int> ranks);
   void answer(const std::vector<AddressedReply>& replies);
   void note_steps(Instant now, std::int64_t step);
-  void note_times(const EventBody& body);
+  void note_times(Instant now, const EventBody& body);
   void watch_progress(Instant now);
   void watch_time_limit(Instant now);
   void blame_stalled(Instant now, int rank, const std::string& text);
@@ -163,6 +164,7 @@ class Coordinator {
   KeyValues store_;
   std::optional<ProgressWatch> progress_;
   TimeLimit time_limit_;
+  std::optional<Instant> stepped_;  // when the incarnation's last step was heard of
   StatusWriter status_;
   std::map<int, std::vector<std::string>> last_words_;  // of ranks that failed, of this incarnation
   FailureEvidence evidence_;

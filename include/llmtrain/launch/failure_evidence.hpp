@@ -22,8 +22,8 @@ class FailureEvidence {
   void ended(int node, const EndNote& end) { ends_[node].push_back(end); }
   void lost(LostNode node) { lost_nodes_.push_back(std::move(node)); }
   void overdue(int rank) { overdue_.push_back(rank); }
-  // So many processes were killed for lack of memory in the memory cgroup of the node since the start.
-  void killed_for_memory(int node, std::uint64_t kills) { oom_kills_[node] += kills; }
+  // Processes on the node were killed for lack of memory.
+  void killed_for_memory(int node, const MemoryKills& kills);
 
   Evidence make(const std::map<int, std::string>& hosts, int crashes_at_step) const;
 
@@ -32,7 +32,7 @@ class FailureEvidence {
   std::map<int, std::vector<EndNote>> ends_;  // by the node whose agent saw them
   std::vector<LostNode> lost_nodes_;
   std::vector<int> overdue_;
-  std::map<int, std::uint64_t> oom_kills_;
+  std::map<int, MemoryKills> oom_kills_;
   std::vector<GroupMembers> groups_;
 };
 

@@ -29,8 +29,9 @@
 // `stop` ends the job with the worker's own code for the last two, with 68 for hang, stopped_worker and
 // transport, and with 66 for the others. Whatever the table says: restarts count against max_restarts in
 // restart_window (66), no_progress_limit restarts in a row that bring no new step end the job (67; 68 when
-// the last failure was a hang), and the second failure at one step goes one checkpoint further back, if
-// the checkpoint can be the reason: it had been read, and no node, link or other process did it.
+// the last failure was a hang), a second kill for lack of memory in a row without one does too (67), and the
+// second failure at one step goes one checkpoint further back, if the checkpoint can be the reason: it had
+// been read, and no node, link or other process did it.
 namespace llmtrain {
 
 struct PolicyOptions {
@@ -82,6 +83,7 @@ class FailurePolicy {
   std::deque<Instant> restarts_;  // times of those in the window; at most max_restarts
   std::optional<std::int64_t> best_step_;
   int without_progress_ = 0;
+  int for_memory_ = 0;  // of the last ones without progress, those that were killed for memory
 };
 
 }  // namespace llmtrain

@@ -11,7 +11,7 @@
 #include "llmtrain/core/result.hpp"
 #include "llmtrain/job/load_job.hpp"
 #include "llmtrain/job/run_dir.hpp"
-#include "llmtrain/launch/node_discovery.hpp"
+#include "llmtrain/discovery/node_discovery.hpp"
 #include "llmtrain/monitor/events.hpp"
 
 // `launch` and `resume` behind their command lines: the rules of the run directory, then the agent.

@@ -10,14 +10,13 @@
 #include "llmtrain/core/result.hpp"
 #include "llmtrain/core/unique_fd.hpp"
 #include "llmtrain/launch/line_filter.hpp"
+#include "llmtrain/launch/log_writer.hpp"
 #include "llmtrain/launch/storm_gate.hpp"
 
-// One stream of one worker: from its pipe into its file, and line by line to whoever listens.
+// One stream of one worker: from its pipe into its log, and line by line to whoever listens.
 //
-// The file is rotated by bytes. Pieces are <path>, <path>.1, <path>.2, ... in the order of time. The first is
-// kept for good, since it tells how a failure began; of the others the newest `keep` stay. A disk that is
-// full or a file that cannot be made costs the worker nothing: its output is read and dropped, and counted.
-// Nothing here waits for the worker; a write waits for the disk, as every write does.
+// A log that cannot be written costs the worker nothing: its output is read and dropped, and counted. Nothing
+// here waits, neither for the worker nor for the disk.
 namespace llmtrain {
 
 struct LogLimits {
@@ -31,8 +30,9 @@ class LogCapture {
  public:
   using Line = std::function<void(std::string_view)>;  // without its newline; not yet fit for a terminal
 
-  // `pipe` is the reading end; it is made non-blocking. `line` may be empty.
-  static Result<LogCapture> start(UniqueFd pipe, std::string path, const LogLimits& limits, Line line);
+  // `pipe` is the reading end; it is made non-blocking. `line` may be empty. Of the limits, those of files
+  // are the log's own.
+  static Result<LogCapture> start(UniqueFd pipe, LogWriter::Log log, const LogLimits& limits, Line line);
 
   int fd() const { return pipe_.get(); }  // -1 at the end of the stream: poll passes over it
   bool done() const { return !pipe_.valid(); }
@@ -51,29 +51,23 @@ class LogCapture {
   std::vector<std::string> tail(std::size_t max_lines) const;  // printable, see last_lines()
 
   std::uint64_t dropped() const { return gate_.dropped(); }  // by the storm limit
-  std::uint64_t lost() const { return lost_; }               // that the file could not take
 
  private:
-  LogCapture(UniqueFd pipe, UniqueFd file, std::string path, LogLimits limits, Line line);
+  LogCapture(UniqueFd pipe, LogWriter::Log log, const LogLimits& limits, Line line);
 
   void remember(std::string_view bytes);
   void take(StormGate::Instant now, std::string_view bytes);
   void say_dropped(std::optional<std::uint64_t> bytes);
   void write(std::string_view bytes);
-  void rotate();
 
   UniqueFd pipe_;
-  UniqueFd file_;
-  std::string path_;
-  LogLimits limits_;
+  LogWriter::Log log_;
+  std::size_t max_recent_;
   Line line_;
   LineFilter filter_;
   StormGate gate_;
-  std::uint64_t in_piece_ = 0;  // bytes of the piece that is being written
-  int piece_ = 0;               // its number
-  bool mid_line_ = false;       // the file ends inside a line
+  bool mid_line_ = false;  // what the log has got ends inside a line
   bool inside_dropped_line_ = false;
-  std::uint64_t lost_ = 0;
   std::string recent_;
   std::uint64_t seen_ = 0;
 };

@@ -12,6 +12,7 @@
 #include "llmtrain/core/filesystem.hpp"
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/launch/console_lines.hpp"
+#include "llmtrain/launch/memory_watch.hpp"
 #include "llmtrain/launch/node_messages.hpp"
 #include "llmtrain/launch/supervisor.hpp"
 #include "llmtrain/launch/worker_process.hpp"
@@ -20,7 +21,8 @@
 // The workers of one node: orders in, reports out.
 //
 // It starts, asks, kills, reaps and watches processes, and decides nothing: what an end means, and what
-// comes next, is the coordinator's. Every order is carried out at once and nothing blocks.
+// comes next, is the coordinator's. Every order is carried out at once and nothing blocks; the disk of the
+// logs, which may, has a thread of its own.
 namespace llmtrain {
 
 struct HandsOptions {
@@ -28,6 +30,7 @@ struct HandsOptions {
   // A worker whose heartbeat stands still for this long is reported; 0 = no watch.
   Milliseconds stall_limit{0};
   Tee tee;                             // whose output people see while it is written
+  std::vector<pid_t> aids;             // other children of the agent, which it ends itself
   std::optional<std::string> log_dir;  // for the logs of this node; absent: logs/ of the run directory
 };
 
@@ -57,6 +60,8 @@ class NodeHands {
   void abandon();
   // The same after killing them and waiting for a second at most.
   void end_all();
+  // Waits some seconds for the disk of the logs; what it has not taken then is lost, and said.
+  std::optional<std::string> finish_logs();
 
  private:
   void carry_out(Instant now, const StartOrder& order);
@@ -69,6 +74,7 @@ class NodeHands {
   Status start(const StartOrder& order);
   Status start_worker(const StartOrder& order, int local_rank, int shm_fd);
   std::filesystem::path log_directory(const StartOrder& order) const;
+  Status check_logs(const std::string& directory);
   void pass_lines(Instant now);
   void read_events(WorkerProcess& worker);
   void read_stores();
@@ -77,19 +83,20 @@ class NodeHands {
   void read_stacks(std::vector<RankNote>& notes);
   void watch(Instant now);
   RankNote look_at_worker(const WorkerProcess& worker) const;
-  std::uint64_t new_memory_kills();
 
   HandsOptions options_;
   RunDir run_;
   FileSystem& files_;
-  ConsoleLines console_;                  // before the workers, whose last lines still go to it
+  ConsoleLines console_;                  // before the workers, whose last lines still go to it,
+  LogWriter logs_;                        // and this too
+  bool logs_are_usable_ = false;          // as far as was seen before the first start
   std::map<int, WorkerProcess> workers_;  // alive, by rank
   std::map<int, WorkerStore> stores_;     // on several nodes, of the same ranks
   std::set<int> garbled_;                 // ranks whose messages were not understood: said once
   std::vector<NodeReport> reports_;
   std::vector<NodeReport> left_;  // of this incarnation, those that have ended
   int incarnation_ = -1;
-  std::uint64_t memory_kills_ = 0;  // of the memory cgroup, when last looked at
+  MemoryWatch memory_;
   int node_ = 0;
   Instant started_{0};
   std::optional<Instant> next_look_;

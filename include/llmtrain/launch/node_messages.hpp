@@ -8,6 +8,7 @@
 
 #include "llmtrain/core/result.hpp"
 #include "llmtrain/launch/incident.hpp"
+#include "llmtrain/launch/memory_watch.hpp"
 #include "llmtrain/monitor/events.hpp"
 #include "llmtrain/monitor/rank_note.hpp"
 
@@ -73,7 +74,7 @@ struct WorkerLeft {
   EndNote end;
   RankNote note;
   std::vector<std::string> last_words;  // the end of its stderr, if it did not leave in order
-  std::uint64_t memory_kills = 0;       // by the memory cgroup of the node, since the last worker was killed
+  MemoryKills memory_kills;             // on its node, since the last worker was killed
   friend bool operator==(const WorkerLeft&, const WorkerLeft&) = default;
 };
 struct RanksSeen {  // once a second, and before a kill

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "llmtrain/core/filesystem.hpp"
+#include "llmtrain/core/instant.hpp"
 #include "llmtrain/core/result.hpp"
 #include "llmtrain/job/run_dir.hpp"
 
@@ -22,6 +24,12 @@ Result<bool> is_used(FileSystem& files, const RunDir& run);
 Result<int> next_incarnation(FileSystem& files, const RunDir& run);
 // One more than the newest incident; 0 when there is none.
 Result<int> next_incident(FileSystem& files, const RunDir& run);
+
+// The longest of the newest saves that the run's events tell of; absent: they tell of none.
+std::optional<Milliseconds> longest_save(FileSystem& files, const RunDir& run);
+
+// For people who look for logs: where this launch puts them, when that is not logs/ of the run directory.
+Status write_log_place(FileSystem& files, const RunDir& run, const std::optional<std::string>& directory);
 
 // spec.source.yaml: what the user wrote, merged and with overrides.
 Status write_source_spec(FileSystem& files, const RunDir& run, const std::string& yaml);

@@ -13,7 +13,7 @@
 //
 // It is started by fork and exec in a process group of its own and dies with the thread that started
 // it (start it from the main thread). It inherits the descriptors that are listed and no others. When
-// the object goes, every process of the group is killed and the child is reaped.
+// the object goes, every process of the group is killed and the child is reaped, if it may be killed.
 namespace llmtrain {
 
 struct SpawnOptions {
@@ -44,8 +44,9 @@ class Subprocess {
   int pidfd() const { return pidfd_.get(); }  // readable when the child has ended
   bool running() const { return pid_ > 0; }
 
-  // SIGKILL to every process of the group, the child's own children included.
-  void kill_group();
+  // SIGKILL to every process of the group, the child's own children included. An error: the system refuses
+  // it.
+  Status kill_group();
   // The child's end, once; absent while it runs. What is left of its group is killed first, while the
   // dead child still keeps the group's number from being given to others.
   std::optional<ProcessEnd> reap();

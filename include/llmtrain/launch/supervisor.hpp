@@ -25,11 +25,13 @@ struct FailureSigns {
   std::optional<int> first_rank;
   std::optional<int> first_node;  // a whole node went away
   bool hung = false;
+  std::vector<int> unkillable;  // ranks that SIGKILL did not end
 };
 struct JudgedFailure {
   FailureKind kind = FailureKind::kUnknown;
-  std::optional<int> node;   // of the culprits, when they are on one
-  bool before_load = false;  // it came before any rank had read of the checkpoint
+  std::optional<int> node;        // of the culprits, when they are on one
+  std::set<int> useless_nodes{};  // of ranks that SIGKILL did not end
+  bool before_load = false;       // it came before any rank had read of the checkpoint
 };
 
 struct SupervisorOptions {
@@ -92,8 +94,9 @@ struct IncarnationFailed {        // every worker is gone; comes before the rest
   bool restarts = false;
   int num_restarts = 0;         // within the window, the coming one included
   int rollback = 0;             // of the restart
-  std::optional<int> excluded;  // this node is to be given up and not to be let in again
+  std::set<int> excluded;       // these nodes are to be given up and not to be let in again
   Milliseconds delay{0};        // until StartWorkers
+  std::vector<int> unkillable;  // ranks that are left behind: SIGKILL did not end them
 };
 struct Finish {
   ExitCode code = ExitCode::kDone;
@@ -162,6 +165,8 @@ class Supervisor {
   int per_node() const { return options_.num_workers / options_.num_nodes; }
   Commands finish_stopped();
   void note_failure(const WorkerEnd& end);
+  Commands leave_unkillable(Instant now);
+  std::string name_unkillable() const;
 
   SupervisorOptions options_;
   FailurePolicy policy_;
@@ -186,6 +191,7 @@ class Supervisor {
   std::optional<int> first_node_;
   std::optional<ExitCode> final_code_;
   std::string final_reason_;
+  std::vector<int> unkillable_;  // ranks
 
   // Over incarnations.
   int rollback_ = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "llmtrain/launch/incident.hpp"
+#include "llmtrain/launch/memory_watch.hpp"
 #include "llmtrain/monitor/rank_note.hpp"
 
 // Who is to blame for a failure, and why: a pure function from what was seen to one paragraph.
@@ -69,10 +70,11 @@ struct Evidence {
   std::map<int, std::string> hosts;        // by node
   std::vector<std::vector<EndNote>> ends;  // one list for each receiver, in its order of arrival
   std::vector<LostNode> lost_nodes;
-  std::map<int, std::uint64_t> oom_kills;  // by node: kills by its memory cgroup in this incarnation
-  std::vector<int> overdue;                // ranks past the deadline of their phase
+  std::map<int, MemoryKills> oom_kills;  // by node: for lack of memory, in this incarnation
+  std::vector<int> overdue;              // ranks past the deadline of their phase
   std::vector<WorkerReport> reports;
   std::vector<GroupMembers> groups;    // a group that is not listed is taken to hold every rank
+  std::vector<int> unkillable;         // ranks that SIGKILL did not end
   int crashes_at_step = 0;             // failures in a row with this last finished step, this one included
   std::optional<FailurePlace> before;  // the failure before this one
 };

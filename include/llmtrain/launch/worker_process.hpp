@@ -34,6 +34,7 @@ struct WorkerLaunch {
   int store_fd = -1;      // the worker's end of its way to the key-value store; -1 = none
   std::string stdout_path;
   std::string stderr_path;
+  LogWriter* logs = nullptr;  // writes them
   LogLimits log;
   // Gets the lines of both streams as they are read; must outlive the worker.
   std::function<void(WorkerStream, std::string_view)> line;

@@ -20,7 +20,7 @@ enum class TimeClass {
   kReplayed,    // in steps that were lost: computed again, or cut off by a failure
   kStartup,     // of a launch, up to its first step; and its end after the last
   kEvaluation,
-  kSaves,
+  kSaves,      // to the next step: ranks learn of the commit, and old checkpoints go
   kDetection,  // from a failure to its first sign
   kRestart,    // from the first sign to the next first step
   kDown,       // between launches
@@ -81,6 +81,7 @@ class TimeLedger {
   double last_ = 0;
   double newest_ = 0;  // of records that took no time
   double typical_step_ = 0;
+  bool after_save_ = false;  // nothing but a save has been since the last step
   std::array<double, kNumTimeClasses> seconds_{};
   // By incarnation and the first resume step at or behind the step: enough to tell later which count.
   std::map<std::pair<int, std::int64_t>, Steps> steps_;

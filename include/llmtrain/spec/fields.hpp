@@ -283,7 +283,10 @@ void visit_fields(FieldsOf<OnFailureSpec> auto& s, auto&& v) {
   v({"crash", "a worker ended by an exception or a signal", anything()}, s.crash);
   v({"node_lost", "a node's agent, or the node, is gone", anything()}, s.node_lost);
   v({"hang", "a worker lives and does not go on", anything()}, s.hang);
-  v({"oom", "a worker was killed for memory", anything()}, s.oom);
+  v({"oom",
+     "a worker was killed for memory; the second time in a row without a new step ends the job (67)",
+     anything()},
+    s.oom);
   v({"stopped_worker", "a worker is stopped (SIGSTOP) or frozen", anything()}, s.stopped_worker);
   v({"transport", "connections between living ranks broke", anything()}, s.transport);
   v({"data", "data cannot be read", anything()}, s.data);
@@ -302,7 +305,11 @@ void visit_fields(FieldsOf<ResilienceSpec> auto& s, auto&& v) {
      at_least(1)},
     s.no_progress_limit);
   v({"collective_timeout_s", "deadline of one collective, seconds", above(0)}, s.collective_timeout_s);
-  v({"stop_grace_s", "from TERM to KILL of a worker that does not end, seconds", at_least(0)},
+  v({"stop_grace_s",
+     "from TERM to KILL of a worker that does not end, seconds; after KILL it has as long again, between 3 "
+     "and 30 "
+     "s, and then its node is left out",
+     at_least(0)},
     s.stop_grace_s);
   v({"max_skipped_steps", "non-finite steps in a row before the run stops", at_least(0)},
     s.max_skipped_steps);
@@ -343,7 +350,7 @@ void visit_fields(FieldsOf<MonitoringSpec> auto& s, auto&& v) {
 
 void visit_fields(FieldsOf<LogSpec> auto& s, auto&& v) {
   v({"max_bytes", "of one log file of a rank, then it is rotated; 0 = no limit", at_least(0)}, s.max_bytes);
-  v({"keep", "rotated files of each rank; older ones are removed", between(0, 1000)}, s.keep);
+  v({"keep", "rotated files of each rank; older ones are removed; 0 is as 1", between(0, 1000)}, s.keep);
   v({"tee", "whose output is on the console too: nobody's, the first rank's of each node, all", anything()},
     s.tee);
 }

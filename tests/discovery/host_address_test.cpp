@@ -1,10 +1,10 @@
-#include "llmtrain/launch/host_address.hpp"
+#include "llmtrain/discovery/host_address.hpp"
 
 #include "tests/support/catch.hpp"
 
 using namespace llmtrain;
 
-TEST_CASE("host address: the way there and whether it is here", "[launch]") {
+TEST_CASE("host address: the way there and whether it is here", "[discovery]") {
   CHECK(address_towards({"127.0.0.1", 29'400}).value() == "127.0.0.1");
   CHECK(address_towards({"localhost", 29'400}));
   CHECK(is_this_host({"127.0.0.1", 29'400}).value());

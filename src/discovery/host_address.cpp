@@ -1,4 +1,4 @@
-#include "llmtrain/launch/host_address.hpp"
+#include "llmtrain/discovery/host_address.hpp"
 
 #include <array>
 #include <cerrno>

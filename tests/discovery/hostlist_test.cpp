@@ -1,4 +1,4 @@
-#include "llmtrain/launch/hostlist.hpp"
+#include "llmtrain/discovery/hostlist.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,7 +16,7 @@ std::string joined(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("hostlist: every notation of Slurm", "[launch]") {
+TEST_CASE("hostlist: every notation of Slurm", "[discovery]") {
   struct Row {
     const char* text;
     const char* names;
@@ -50,7 +50,7 @@ TEST_CASE("hostlist: every notation of Slurm", "[launch]") {
   }
 }
 
-TEST_CASE("hostlist: what no list is, is refused with its place", "[launch]") {
+TEST_CASE("hostlist: what no list is, is refused with its place", "[discovery]") {
   struct Row {
     const char* text;
     const char* part;
@@ -84,7 +84,7 @@ TEST_CASE("hostlist: what no list is, is refused with its place", "[launch]") {
   CHECK_FALSE(expand_hostlist(std::string(kMaxHostlistBytes + 1, 'n')));
 }
 
-TEST_CASE("hostlist: a text of thousands of brackets costs no more than the limits", "[launch]") {
+TEST_CASE("hostlist: a text of thousands of brackets costs no more than the limits", "[discovery]") {
   std::string text = "n";
   for (int i = 0; i < 100'000; ++i) text += "[1-2]";
   CHECK_FALSE(expand_hostlist(text));
@@ -94,7 +94,7 @@ TEST_CASE("hostlist: a text of thousands of brackets costs no more than the limi
   CHECK(expand_hostlist("n[0-65535]").value().size() == kMaxHosts);
 }
 
-TEST_CASE("node order: names one a line, or Slurm's topology.conf", "[launch]") {
+TEST_CASE("node order: names one a line, or Slurm's topology.conf", "[discovery]") {
   const auto lines = parse_node_order("# rack 2 first\nn3\n\n n[1-2] # rack 1\n", "order.txt");
   REQUIRE(lines);
   CHECK(*lines == std::vector<std::string>{"n3", "n1", "n2"});

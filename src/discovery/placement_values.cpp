@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "llmtrain/launch/tee.hpp"
+#include "llmtrain/discovery/tee.hpp"
 
 #include "placement_source.hpp"
 

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "llmtrain/launch/host_address.hpp"
+#include "llmtrain/discovery/host_address.hpp"
 
 #include "placement_source.hpp"
 

@@ -1,4 +1,4 @@
-#include "llmtrain/launch/node_discovery.hpp"
+#include "llmtrain/discovery/node_discovery.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "llmtrain/launch/host_address.hpp"
+#include "llmtrain/discovery/host_address.hpp"
 
 #include "placement_source.hpp"
 

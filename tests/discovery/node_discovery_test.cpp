@@ -1,4 +1,4 @@
-#include "llmtrain/launch/node_discovery.hpp"
+#include "llmtrain/discovery/node_discovery.hpp"
 
 #include "tests/support/catch.hpp"
 
@@ -56,7 +56,7 @@ LaunchFlags two_nodes(int rank) {
 
 }  // namespace
 
-TEST_CASE("discovery: nothing said is one node", "[launch]") {
+TEST_CASE("discovery: nothing said is one node", "[discovery]") {
   const NodePlacement one = found({}, {});
   CHECK(one.min_nodes == 1);
   CHECK(one.max_nodes == 1);
@@ -67,7 +67,7 @@ TEST_CASE("discovery: nothing said is one node", "[launch]") {
   CHECK_FALSE(discover_world({}, {}).value().nodes);
 }
 
-TEST_CASE("discovery: flags mean what torchrun's mean", "[launch]") {
+TEST_CASE("discovery: flags mean what torchrun's mean", "[discovery]") {
   LaunchFlags flags = two_nodes(1);
   flags.rdzv_id = "job7";
   flags.procs_per_node = 4;
@@ -99,7 +99,7 @@ TEST_CASE("discovery: flags mean what torchrun's mean", "[launch]") {
   CHECK(found(flags, {}).endpoint == "n1:29400");
 }
 
-TEST_CASE("discovery: numbers and texts that mean nothing are refused by name", "[launch]") {
+TEST_CASE("discovery: numbers and texts that mean nothing are refused by name", "[discovery]") {
   for (const char* nodes : {"0", "", "-1", "a", "2:1", "1:2:3", "1:", "99999999", "2.0"}) {
     LaunchFlags flags;
     flags.nnodes = nodes;
@@ -120,7 +120,7 @@ TEST_CASE("discovery: numbers and texts that mean nothing are refused by name", 
   }
 }
 
-TEST_CASE("discovery: time limits in people's and in Slurm's notation", "[launch]") {
+TEST_CASE("discovery: time limits in people's and in Slurm's notation", "[discovery]") {
   const auto end = [](const char* text) {
     LaunchFlags flags;
     flags.time_limit = text;
@@ -136,7 +136,7 @@ TEST_CASE("discovery: time limits in people's and in Slurm's notation", "[launch
   CHECK(end("2-6") == 194'400);
 }
 
-TEST_CASE("discovery: PET_ variables stand for the flags, and flags win", "[launch]") {
+TEST_CASE("discovery: PET_ variables stand for the flags, and flags win", "[discovery]") {
   const Environment pet = {{"PET_NNODES", "2"},
                            {"PET_NPROC_PER_NODE", "auto"},
                            {"PET_NODE_RANK", "1"},
@@ -157,7 +157,7 @@ TEST_CASE("discovery: PET_ variables stand for the flags, and flags win", "[laun
   CHECK(found({}, with(with(slurm_step(), pet), {{"PET_NNODES", "3"}})).endpoint == "job-node-0-0.job:29500");
 }
 
-TEST_CASE("discovery: a step of Slurm", "[launch]") {
+TEST_CASE("discovery: a step of Slurm", "[discovery]") {
   const NodePlacement node = found({}, slurm_step());
   CHECK(node.min_nodes == 3);
   CHECK(node.max_nodes == 3);
@@ -182,7 +182,7 @@ TEST_CASE("discovery: a step of Slurm", "[launch]") {
   CHECK_FALSE(found({}, with(slurm_step(), {{"SLURM_JOB_END_TIME", "4294967295"}})).time_limit_end);
 }
 
-TEST_CASE("discovery: older variables of Slurm do too", "[launch]") {
+TEST_CASE("discovery: older variables of Slurm do too", "[discovery]") {
   const NodePlacement node = found({},
                                    {{"SLURM_JOBID", "9"},
                                     {"SLURM_STEP_ID", "0"},
@@ -195,7 +195,7 @@ TEST_CASE("discovery: older variables of Slurm do too", "[launch]") {
 }
 
 TEST_CASE("discovery: task counts that contradict each other are refused, both named (report L10)",
-          "[launch]") {
+          "[discovery]") {
   const Environment bare = {{"SLURM_JOB_ID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NNODES", "1"}};
   check_refused({},
                 with(bare, {{"SLURM_NTASKS", "1"}, {"SLURM_NTASKS_PER_NODE", "2"}}),
@@ -228,7 +228,7 @@ TEST_CASE("discovery: task counts that contradict each other are refused, both n
 }
 
 TEST_CASE("discovery: in a shell of an allocation nobody else has started an agent (report L10)",
-          "[launch]") {
+          "[discovery]") {
   // As a batch script and as `salloc` see it: an allocation of two nodes, no step.
   const Environment batch = {{"SLURM_JOB_ID", "7"},
                              {"SLURM_NNODES", "2"},
@@ -252,7 +252,7 @@ TEST_CASE("discovery: in a shell of an allocation nobody else has started an age
   CHECK(found(two_nodes(1), batch, two).node_rank == 1);
 }
 
-TEST_CASE("discovery: flags beside a step", "[launch]") {
+TEST_CASE("discovery: flags beside a step", "[discovery]") {
   LaunchFlags flags;
   flags.nnodes = "2";
   check_refused(flags, slurm_step(), "--nnodes = 2", "SLURM_STEP_NUM_NODES = 3");
@@ -263,7 +263,7 @@ TEST_CASE("discovery: flags beside a step", "[launch]") {
   CHECK(node.node_rank == 1);
 }
 
-TEST_CASE("discovery: RANK with MASTER_ADDR, and MPI", "[launch]") {
+TEST_CASE("discovery: RANK with MASTER_ADDR, and MPI", "[discovery]") {
   const NodePlacement master = found({}, {{"MASTER_ADDR", "n1"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}});
   CHECK(master.endpoint == "n1:29500");
   CHECK(master.node_rank == 1);
@@ -292,7 +292,7 @@ TEST_CASE("discovery: RANK with MASTER_ADDR, and MPI", "[launch]") {
   check_refused({}, {{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK = 2", "WORLD_SIZE = 2");
 }
 
-TEST_CASE("discovery: several nodes need a place and a meeting point", "[launch]") {
+TEST_CASE("discovery: several nodes need a place and a meeting point", "[discovery]") {
   LaunchFlags flags;
   flags.nnodes = "2";
   check_refused(flags, {}, "--nnodes = 2", "which of them this is");
@@ -304,7 +304,7 @@ TEST_CASE("discovery: several nodes need a place and a meeting point", "[launch]
   CHECK(found(flags, {}).endpoint.empty());
 }
 
-TEST_CASE("discovery: the job's launch section has the last word", "[launch]") {
+TEST_CASE("discovery: the job's launch section has the last word", "[discovery]") {
   LaunchSpec launch;
   launch.nodes = {2, 4};
   launch.rdzv_endpoint = "n1";
@@ -329,7 +329,7 @@ TEST_CASE("discovery: the job's launch section has the last word", "[launch]") {
   check_refused({}, {}, "launch.rdzv_endpoint", "n1:x", launch);
 }
 
-TEST_CASE("discovery: numbers by the fabric", "[launch]") {
+TEST_CASE("discovery: numbers by the fabric", "[discovery]") {
   LaunchFlags flags;
   flags.node_order = {"x1", "n3", "n1", "n2"};  // of the whole cluster
   const NodePlacement node = found(flags, slurm_step());
@@ -344,7 +344,7 @@ TEST_CASE("discovery: numbers by the fabric", "[launch]") {
   CHECK(found(flags, slurm_step()).node_rank == 0);
 }
 
-TEST_CASE("discovery: what the world is before the job is read", "[launch]") {
+TEST_CASE("discovery: what the world is before the job is read", "[discovery]") {
   LaunchFlags flags;
   flags.nnodes = "2:4";
   flags.procs_per_node = 3;
@@ -365,7 +365,7 @@ TEST_CASE("discovery: what the world is before the job is read", "[launch]") {
   CHECK_FALSE(agrees_with(*counted, launch));
 }
 
-TEST_CASE("discovery: this host's name and address", "[launch]") {
+TEST_CASE("discovery: this host's name and address", "[discovery]") {
   NodePlacement node = found(two_nodes(1), {});
   node.endpoint = "127.0.0.1:2000";
   REQUIRE(settle_on_this_host(node));

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "llmtrain/launch/hostlist.hpp"
+#include "llmtrain/discovery/hostlist.hpp"
 
 #include "placement_source.hpp"
 

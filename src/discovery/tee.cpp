@@ -1,4 +1,4 @@
-#include "llmtrain/launch/tee.hpp"
+#include "llmtrain/discovery/tee.hpp"
 
 #include <charconv>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "llmtrain/launch/hostlist.hpp"
+#include "llmtrain/discovery/hostlist.hpp"
 
 #include <algorithm>
 #include <cstdint>

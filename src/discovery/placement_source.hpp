@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "llmtrain/launch/node_discovery.hpp"
+#include "llmtrain/discovery/node_discovery.hpp"
 
 // What one source (flags, torchrun's variables, Slurm, MPI, the job) says of a node's place, with the name of
 // the flag or variable behind every value. Merging them is node_discovery's part.

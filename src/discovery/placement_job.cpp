@@ -1,4 +1,4 @@
-#include "llmtrain/launch/host_address.hpp"
+#include "llmtrain/discovery/host_address.hpp"
 
 #include "placement_source.hpp"
 
