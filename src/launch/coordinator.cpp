@@ -56,7 +56,9 @@ SupervisorOptions Coordinator::supervisor_options() {
 
 void Coordinator::start(Instant now) {
   if (options_.time_limit) time_limit_ = TimeLimit(now, *options_.time_limit, options_.known_save);
-  carry_out(now, supervisor_.start(now));
+  const Commands commands = supervisor_.start(now);
+  write_history(now);
+  carry_out(now, commands);
 }
 
 void Coordinator::tick(Instant now) {
@@ -377,9 +379,11 @@ JudgedFailure Coordinator::judge_failure(const FailureSigns& signs) {
   for (const auto& [rank, words] : last_words_)
     evidence.reports.push_back({rank, fmt::format("{}", fmt::join(words, "\n"))});
   evidence.unkillable = signs.unkillable;
+  evidence.before = FailurePlace{verdict_.culprits, verdict_.phase};
   verdict_ = judge(evidence);
   JudgedFailure judged{verdict_.kind, verdict_.node};
   for (const int rank : signs.unkillable) judged.useless_nodes.insert(node_of(rank));
+  judged.before_load = verdict_.phase == to_string(Phase::kStarting);
   return judged;
 }
 
@@ -399,11 +403,20 @@ void Coordinator::carry_out(Instant now, const IncarnationFailed& command) {
   const Incident incident = incidents_.close(now, command.first_rank, action, verdict_);
   if (!verdict_.paragraph.empty()) note(Severity::kError, verdict_.paragraph);
   if (!incident.first_cause.empty()) show_stderr(incident.first_cause.front());
-  if (command.restarts)
+  if (command.restarts) {
+    write_history(now);
     emit(Restarted{command.num_restarts, options_.supervisor.max_restarts, incident.summary});
-  else
+  } else
     note(Severity::kError, incident.summary);
   for (const int node : command.excluded) exclude_node(node);
+}
+
+// On one node nobody takes over.
+void Coordinator::write_history(Instant now) {
+  if (options_.epoch == 0) return;
+  const auto written = write_restart_history(files_, run_.restarts().string(), supervisor_.history(now));
+  if (!written)
+    note(Severity::kWarning, "restarts are not counted beyond this leader: " + to_string(written.error()));
 }
 
 // Its node has sent the end of it; when the node is gone, what lies in the run directory has to do.

@@ -79,13 +79,25 @@ void Coordinator::lose_node(Instant now, const LostNode& lost) {
   hosts_.erase(node);
 }
 
-// What the leader before knew of its incarnation went with it; that it is lost is known.
+// What the leader before knew of its incarnation went with it; that it is lost is known, and counts.
 void Coordinator::record_lost_leader(Instant now, const LostNode& lost) {
   FailureEvidence evidence;
   evidence.lost(lost);
   incidents_.begin(now, unix_time(), supervisor_.incarnation() - 1, "lost leader");
-  incidents_.close(
-      now, std::nullopt, fmt::format("{} leads", name_of(options_.node)), judge(evidence.make(hosts_, 0)));
+  const Commands commands = supervisor_.leader_lost(now);
+  const std::string then =
+      supervisor_.done()
+          ? "and ends the job"
+          : fmt::format("restart {} of {}", supervisor_.num_restarts(), options_.supervisor.max_restarts);
+  incidents_.close(now,
+                   std::nullopt,
+                   fmt::format("{} leads, {}", name_of(options_.node), then),
+                   judge(evidence.make(hosts_, 0)));
+  if (supervisor_.done()) return carry_out(now, commands);
+  write_history(now);
+  emit(Restarted{supervisor_.num_restarts(),
+                 options_.supervisor.max_restarts,
+                 fmt::format("{} is lost: {}", name_of(lost.node), lost.reason)});
 }
 
 // It is to blame, and is not let in again. The leader's own node leads on, without workers.

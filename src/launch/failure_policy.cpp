@@ -39,6 +39,17 @@ Rule rule_for(const OnFailureSpec& table, const FailureEvent& event) {
   return event.hung ? hang : crash;
 }
 
+// What a checkpoint brings back with it, an older one may not.
+bool may_come_with_checkpoint(const FailureEvent& event) {
+  switch (event.kind) {
+    case FailureKind::kNodeLost:
+    case FailureKind::kTransport:
+    case FailureKind::kStopped:
+    case FailureKind::kOutOfMemory: return false;
+    default: return !event.before_load;
+  }
+}
+
 }  // namespace
 
 int FailurePolicy::crashes_at(std::int64_t last_step) const {
@@ -80,9 +91,21 @@ FailureDecision FailurePolicy::decide(const FailureEvent& event) {
                     without_progress_ - 1,
                     options_.no_progress_limit,
                     *best_step_));
+  if (auto spent = spend(event.at)) return std::move(*spent);
+  const int rollback = without_progress_ >= 2 && may_come_with_checkpoint(event) ? 1 : 0;
+  return {rule.action, ExitCode::kDone, {}, rollback, num_restarts(), without_progress_};
+}
+
+FailureDecision FailurePolicy::leader_lost(Instant now) {
+  if (options_.on_failure.node_lost == FailureAction::kStop)
+    return stop(ExitCode::kRestartBudget, "resilience.on_failure.node_lost is stop");
+  if (auto spent = spend(now)) return std::move(*spent);
+  return {FailureAction::kRestart, ExitCode::kDone, {}, 0, num_restarts(), without_progress_};
+}
+
+std::optional<FailureDecision> FailurePolicy::spend(Instant now) {
   if (options_.restart_window.count() > 0)
-    while (!restarts_.empty() && event.at - restarts_.front() > options_.restart_window)
-      restarts_.pop_front();
+    while (!restarts_.empty() && now - restarts_.front() > options_.restart_window) restarts_.pop_front();
   if (num_restarts() >= options_.max_restarts)
     return stop(ExitCode::kRestartBudget,
                 options_.restart_window.count() > 0
@@ -92,10 +115,21 @@ FailureDecision FailurePolicy::decide(const FailureEvent& event) {
                                   options_.restart_window.count() / 1000)
                     : fmt::format("the budget of {} restarts is spent (resilience.max_restarts)",
                                   options_.max_restarts));
-  restarts_.push_back(event.at);
-  // What a checkpoint brings back with it, an older one may not.
-  const int rollback = without_progress_ >= 2 ? 1 : 0;
-  return {rule.action, ExitCode::kDone, {}, rollback, num_restarts(), without_progress_};
+  restarts_.push_back(now);
+  return std::nullopt;
+}
+
+void FailurePolicy::take_over(Instant now, const RestartHistory& history) {
+  restarts_.clear();
+  for (const Milliseconds age : history.ages) restarts_.push_back(now - age);
+  best_step_ = history.best_step;
+  without_progress_ = history.without_progress;
+}
+
+RestartHistory FailurePolicy::history(Instant now) const {
+  RestartHistory history{{}, best_step_, without_progress_};
+  for (const Instant at : restarts_) history.ages.push_back(now - at);
+  return history;
 }
 
 }  // namespace llmtrain

@@ -49,7 +49,7 @@ void GroupAgent::wait(const StopSignals& signals) const {
 }
 
 void GroupAgent::handle_signal(Instant now, const std::string& name) {
-  ++signals_;
+  if (++signals_ == 1) signal_ = name;
   if (!was_member_) return end(ExitCode::kPreempted, name + " before the nodes had met");
   asked_.push_back(name);
   exchange(now);
@@ -128,6 +128,12 @@ void GroupAgent::fall_silent(Instant now) {
     group_.mute(now + fault.length);
     return true;
   });
+}
+
+// Who died while it carried out a stop took the wish with it.
+void GroupAgent::meet_leader(std::int64_t epoch) {
+  const bool is_new = std::exchange(epoch_, epoch) != epoch;
+  if (is_new && signals_ > 0 && asked_.empty()) asked_.push_back(signal_);
 }
 
 void GroupAgent::end(ExitCode code, const std::string& reason) {

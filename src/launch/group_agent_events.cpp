@@ -29,6 +29,7 @@ void GroupAgent::handle(Instant now, const BecameLeader& event) {
   leading_ = {event.epoch, group_.node(), was_member_};
   was_member_ = true;
   options_.say(fmt::format("node {} leads (epoch {})", group_.node(), event.epoch));
+  meet_leader(event.epoch);
   hands_.carry_out(now, NodeOrder(ClearOrder{}));
   search_.start(options_.find_checkpoint);
 }
@@ -40,6 +41,7 @@ void GroupAgent::handle(Instant, const FollowsLeader& event) {
     options_.say(fmt::format("waiting as a spare; {} leads (epoch {})", event.leader_host, event.epoch));
     return;
   }
+  meet_leader(event.epoch);
   options_.say(fmt::format("node {} follows {} (epoch {})", event.node, event.leader_host, event.epoch));
 }
 

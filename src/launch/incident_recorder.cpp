@@ -6,6 +6,7 @@
 
 #include "llmtrain/core/file_operations.hpp"
 #include "llmtrain/launch/run_files.hpp"
+#include "llmtrain/launch/verdict_text.hpp"
 
 namespace llmtrain {
 
@@ -79,7 +80,7 @@ void IncidentRecorder::write() {
   if (!written && !write_failure_) write_failure_ = written.error();
 }
 
-// "rank 1: signal 9 (SIGKILL), backward of step 8, in all_reduce 17 of dp".
+// "rank 1: signal 9 (SIGKILL), in backward of step 8, in all_reduce 17 of dp".
 std::string IncidentRecorder::summarize() const {
   if (incident_.first_cause.empty()) return "no rank failed by itself, and the black boxes name none";
   const int rank = incident_.first_cause.front();
@@ -91,7 +92,7 @@ std::string IncidentRecorder::summarize() const {
       who + (end != incident_.chain.end() ? ": " + end->cause : ": others waited for it in vain");
   const auto note = ranks_.find(rank);
   if (note == ranks_.end()) return text;
-  text += fmt::format(", {} of step {}", note->second.phase, note->second.step + 1);
+  text += ", " + where(note->second);
   if (const auto& last = note->second.collective; last && !last->finished)
     text += fmt::format(", in {} {} of {}", last->op, last->sequence, last->group);
   return text;

@@ -95,6 +95,11 @@ Result<Leadership> lead(const LaunchRequest& request,
   LLMTRAIN_ASSIGN(sink, make_sink(run));
   leadership.sink = std::move(sink);
   CoordinatorOptions options = coordinator_options(request, run, files, incarnation, point);
+  if (epoch.successor) {
+    auto history = read_restart_history(files, run.restarts().string());
+    if (!history) request.say("restarts before are not counted: " + to_string(history.error()));
+    if (history) options.supervisor.history = std::move(history).value();
+  }
   options.epoch = epoch.epoch;
   options.successor = epoch.successor;
   options.in_background = true;

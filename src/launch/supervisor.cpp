@@ -47,6 +47,7 @@ Supervisor::Supervisor(const SupervisorOptions& options)
 Commands Supervisor::start(Instant now) {
   LLMTRAIN_CHECK(state_ == State::kIdle, "a supervisor is started once");
   away_since_ = now;
+  if (options_.history) policy_.take_over(now, *options_.history);
   return start_workers(now);
 }
 
@@ -194,6 +195,12 @@ Commands Supervisor::node_lost(Instant now, int node, const std::vector<int>& ra
   return alive_.empty() ? all_gone(now) : kill(now);
 }
 
+Commands Supervisor::leader_lost(Instant now) {
+  if (state_ == State::kDone) return {};
+  const FailureDecision decision = policy_.leader_lost(now);
+  return decision.action == FailureAction::kStop ? finish(decision.code, decision.reason) : Commands{};
+}
+
 Commands Supervisor::gathering_timed_out() {
   if (replacing_)
     return finish(ExitCode::kPreflight,
@@ -324,7 +331,8 @@ Commands Supervisor::after_failure(Instant now) {
   if (stopping_) return end(finish_stopped());
   if (!unkillable_.empty() && options_.num_nodes == 1)
     return end(finish(ExitCode::kPreflight, name_unkillable()));
-  const FailureDecision decision = policy_.decide({judged.kind, hung_, final_code_, now, best_step_});
+  const FailureDecision decision =
+      policy_.decide({judged.kind, hung_, final_code_, now, best_step_, judged.before_load});
   if (decision.action == FailureAction::kStop)
     return end(finish(decision.code, decision.reason.empty() ? final_reason_ : decision.reason));
   failure.restarts = true;

@@ -91,12 +91,14 @@ class Judge {
     FailureKind kind = first.signaled ? FailureKind::kSignal : FailureKind::kExit;
     const bool oom = first.signaled && first.code == kSigKill && was_out_of_memory(first.rank);
     if (oom) kind = FailureKind::kOutOfMemory;
-    if (!oom && e_.crashes_at_step >= kSameCrash) kind = FailureKind::kDeterministicCrash;
     blame(kind, ranks, Confidence::kHigh);
+    if (!oom && e_.crashes_at_step >= kSameCrash && fails_where_it_failed_before())
+      kind = v_.kind = FailureKind::kDeterministicCrash;
     sentence_ = fmt::format("{} ended by itself: {}{}", place_of(e_, ranks), first.cause, where_first());
     if (oom) sentence_ += ". The kernel killed for lack of memory there: " + memory_limit_of(first.rank);
     if (kind == FailureKind::kDeterministicCrash)
-      sentence_ += fmt::format(". It is crash {} in a row at this step", e_.crashes_at_step);
+      sentence_ += fmt::format(". It is failure {} in a row at this step, and the one before was the same",
+                               e_.crashes_at_step);
     return true;
   }
 
@@ -198,9 +200,13 @@ class Judge {
       if (calls.size() < 4) calls.push_back(fmt::format("{} in {}", place_of(e_, ranks), call));
       if (ranks.size() == 1) odd.insert(odd.end(), ranks.begin(), ranks.end());
     }
-    const bool one_odd = odd.size() == 1 && circle.size() > 2 && inside.size() == 2;
+    if (const auto rank = out_of_step(circle)) odd = {*rank};
+    const bool one_odd =
+        odd.size() == 1 && (out_of_step(circle) || (circle.size() > 2 && inside.size() == 2));
     if (one_odd) {
       blame(FailureKind::kMissingCall, odd, Confidence::kMedium);
+      for (const int rank : circle)
+        if (graph_.waits_for(rank).contains(odd.front())) v_.collective = notes_.at(rank)->waiting;
       sentence_ = fmt::format(
           "{} went on without a call that the others make: {}", place_of(e_, odd), fmt::join(calls, ", "));
     } else {
@@ -208,6 +214,26 @@ class Judge {
       sentence_ = fmt::format("Deadlock by order, ranks wait for each other: {}", fmt::join(calls, ", "));
     }
     return true;
+  }
+
+  // Who of a circle went on without a call. Groups of one axis make the same calls: where those outside the
+  // circle's are one call behind a rank, it is ahead of its work; where they have come as far, who it waits
+  // for left that call out.
+  std::optional<int> out_of_step(const std::vector<int>& circle) const {
+    std::set<int> found;
+    for (const int rank : circle) {
+      const CollectiveNote& call = *notes_.at(rank)->waiting;
+      const std::vector<int> members = graph_.members_of(*notes_.at(rank), call.group);
+      std::set<std::uint64_t> elsewhere;
+      for (const RankNote& note : e_.ranks)
+        if (std::count(members.begin(), members.end(), note.rank) == 0)
+          if (const auto* newest = newest_in(note, call.group)) elsewhere.insert(newest->sequence);
+      if (elsewhere == std::set{call.sequence - 1}) found.insert(rank);
+      if (elsewhere != std::set{call.sequence}) continue;
+      for (const int peer : graph_.waits_for(rank))
+        if (std::count(circle.begin(), circle.end(), peer) > 0) found.insert(peer);
+    }
+    return found.size() == 1 ? std::optional(*found.begin()) : std::nullopt;
   }
 
   bool all_arrived() {
@@ -309,6 +335,15 @@ class Judge {
            std::count_if(all.begin(), all.end(), [&](const EndNote& other) {
              return other.signaled && other.code == end.code;
            }) > 1;
+  }
+
+  // Another rank, or the same one somewhere else, is bad luck and no bug that comes back.
+  bool fails_where_it_failed_before() const {
+    if (!e_.before || e_.before->phase != v_.phase) return false;
+    const auto failed_before = [&](int rank) {
+      return std::count(e_.before->ranks.begin(), e_.before->ranks.end(), rank) > 0;
+    };
+    return std::any_of(v_.culprits.begin(), v_.culprits.end(), failed_before);
   }
 
   bool was_out_of_memory(int rank) const {

@@ -188,6 +188,7 @@ void Checkpointer::let_go_of_old_ones() {
 Progress Checkpointer::restore(const std::string& step_dir) {
   const auto start = std::chrono::steady_clock::now();
   context_.black_box->enter(Phase::kLoading);
+  context_.faults.at("load", 0);
   const auto files = make_posix_filesystem();
   CheckpointReader reader = value_or_throw(CheckpointReader::open(*files, step_dir));
   value_or_throw(reader.expect(expected_));

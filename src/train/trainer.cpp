@@ -63,6 +63,7 @@ Trainer::Outcome Trainer::run() {
       save(SaveKind::kPeriodic);
     if (stopping) return Outcome::kStopped;
   }
+  p_.faults.at("end", progress_.step);
   return Outcome::kFinished;
 }
 

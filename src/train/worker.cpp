@@ -31,6 +31,7 @@ int train(RankContext& context) {
   const Trainer::Outcome outcome = rank.trainer().run();
   rank.close();
   context.black_box->enter(Phase::kFinished);
+  context.faults.at("leave", 0);
   return outcome == Trainer::Outcome::kFinished ? to_int(ExitCode::kDone) : to_int(WorkerExit::kStoppedSaved);
 }
 

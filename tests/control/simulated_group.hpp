@@ -52,6 +52,7 @@ struct Process {
   std::set<int> seats;                                      // of its members, as its events tell
   std::map<int, Instant> silent_since;
   bool fenced = false;
+  bool dead = false;
 };
 
 class World {
@@ -142,11 +143,12 @@ class World {
       p.inbox.erase(p.inbox.begin());
       hear(p, arrival);
       carry_out(p);
+      if (p.dead) return;
     }
     p.core->tick(now_, [&](LinkId link) { return acknowledged(p, link); });
     carry_out(p);
-    decide(p);
-    check(p);
+    if (!p.dead) decide(p);
+    if (!p.dead) check(p);
   }
 
   void hear(Process& p, const Arrival& a) {
@@ -183,7 +185,8 @@ class World {
   }
 
   void carry_out(Process& p) {
-    for (GroupCommand& command : p.core->take()) std::visit([&](auto& c) { carry_out(p, c); }, command);
+    for (GroupCommand& command : p.core->take())
+      if (!p.dead) std::visit([&](auto& c) { carry_out(p, c); }, command);
   }
   void carry_out(Process& p, DialCommand& dial) {
     const auto other = processes_.find(std::stoll(dial.to.host));
@@ -276,6 +279,7 @@ class World {
     if (const auto* e = std::get_if<MemberJoined>(&event)) {
       if (!p.seats.insert(e->node).second) problem_ = fmt::format("two members have number {}", e->node);
       p.silent_since.erase(e->node);
+      if (dies_now()) return crash(p.id, pick(0, 1) == 0);  // the group changes, and not everybody knows
     }
     if (const auto* e = std::get_if<MemberLost>(&event))
       p.seats.erase(e->node), p.silent_since.erase(e->node);
@@ -297,12 +301,22 @@ class World {
       p.seats.erase(node);
       p.core->give_up(node);
     }
+    bool promoted = false;
     for (int node = 0; node < hosts_ - spares_ && !calm_; ++node)
       if (node != p.core->node() && p.seats.count(node) == 0 && pick(0, 40) == 0)
-        p.core->promote_spare(now_, node);
+        p.core->promote_spare(now_, node), promoted = true;
+    if (promoted && dies_now()) {  // some of what it said of that is on its way, and some is not
+      for (GroupCommand& command : p.core->take()) {
+        if (pick(0, 1) == 0) break;
+        if (auto* send = std::get_if<SendCommand>(&command)) carry_out(p, *send);
+      }
+      return crash(p.id, pick(0, 1) == 0);
+    }
     if (p.core->membership()->lost_majority() && !calm_ && pick(0, 20) == 0) p.core->yield_lead();
     carry_out(p);
   }
+
+  bool dies_now() { return !calm_ && pick(0, 30) == 0; }
 
   void check(const Process& p) {
     if (p.core->leads()) {
@@ -317,6 +331,7 @@ class World {
   void crash(std::int64_t id, bool quiet) {
     auto node = processes_.extract(id);
     Process& p = node.mapped();
+    p.dead = true;
     trace(p, "crash{}", quiet ? " without a word" : "");
     for (const auto& [link, end] : p.links) {
       const auto other = processes_.find(end.first);

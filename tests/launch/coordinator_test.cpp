@@ -4,6 +4,8 @@
 #include <functional>
 #include <thread>
 
+#include "llmtrain/core/file_operations.hpp"
+#include "llmtrain/launch/restart_history.hpp"
 #include "llmtrain/launch/run_files.hpp"
 
 #include "tests/support/catch.hpp"
@@ -115,6 +117,35 @@ TEST_CASE("coordinator: a successor writes down that the leader before it was lo
        {"\"kind\": \"node_lost\"", "\"incarnation\": 2", "\"node\": 1", "node 0 (alpha) leads"}) {
     INFO(text << "\n" << part);
     CHECK(text.find(part) != std::string::npos);
+  }
+}
+
+TEST_CASE("coordinator: the loss of a leader counts, and what came before it too", "[launch]") {
+  for (const int budget : {2, 1}) {
+    Leader leader({}, [&](CoordinatorOptions& options) {
+      options.successor = true;
+      options.supervisor.max_restarts = budget;
+      options.supervisor.history = RestartHistory{{Milliseconds{1'000}}, 6, 1};
+    });
+    leader.coordinator->node_lost(kNow, 1, "it led the epoch before, and was lost");
+    CHECK(leader.coordinator->done() == (budget == 1));
+    if (leader.coordinator->done()) CHECK(leader.coordinator->code() == ExitCode::kRestartBudget);
+    const auto files = make_posix_filesystem();
+    const auto history = read_restart_history(*files, leader.run().restarts().string());
+    REQUIRE(history.ok());
+    CHECK(history->ages.size() == static_cast<std::size_t>(budget));
+    CHECK(history->best_step == 6);
+  }
+}
+
+TEST_CASE("coordinator: a file of restarts that nobody wrote is refused", "[launch]") {
+  test::TemporaryDirectory directory;
+  const auto files = make_posix_filesystem();
+  const std::string path = directory.path() + "/restarts.json";
+  CHECK(read_restart_history(*files, path).value() == RestartHistory());
+  for (const char* text : {"", "[]", "{\"version\":2}", R"({"version":1,"ages_ms":["x"]})"}) {
+    REQUIRE(write_file_durably(*files, path, text).ok());
+    CHECK_FALSE(read_restart_history(*files, path).ok());
   }
 }
 

@@ -80,6 +80,21 @@ TEST_CASE("failure policy: the second failure at one step goes one checkpoint fu
   CHECK(policy.decide(event(FailureKind::kExit, 9)).rollback == 0);  // progress
 }
 
+TEST_CASE("failure policy: a checkpoint that cannot be the reason is kept", "[launch]") {
+  for (const FailureKind kind :
+       {FailureKind::kNodeLost, FailureKind::kTransport, FailureKind::kStopped, FailureKind::kOutOfMemory}) {
+    FailurePolicy policy({});
+    policy.decide(event(FailureKind::kExit, 8));
+    CHECK(policy.decide(event(kind, 8)).rollback == 0);
+  }
+  FailurePolicy policy({});
+  policy.decide(event(FailureKind::kExit, 8));
+  FailureEvent in_rendezvous = event(FailureKind::kSignal, 8);
+  in_rendezvous.before_load = true;
+  CHECK(policy.decide(in_rendezvous).rollback == 0);
+  CHECK(policy.decide(event(FailureKind::kSignal, 8)).rollback == 1);  // while it was read
+}
+
 TEST_CASE("failure policy: a crash that comes back each time ends with 67, a hang with 68", "[launch]") {
   for (const auto& [kind, code] : {std::pair{FailureKind::kExit, ExitCode::kNoProgress},
                                    std::pair{FailureKind::kDeterministicCrash, ExitCode::kNoProgress},
@@ -91,6 +106,25 @@ TEST_CASE("failure policy: a crash that comes back each time ends with 67, a han
     CHECK(last.code == code);
     CHECK(last.num_restarts == 3);
   }
+}
+
+TEST_CASE("failure policy: who leads next goes on with the same budget", "[launch]") {
+  FailurePolicy before({.max_restarts = 3, .restart_window = Milliseconds{10'000}});
+  FailureEvent first = event(FailureKind::kExit, 6);
+  first.at = Instant{1'000};
+  before.decide(first);
+  first.at = Instant{8'000};
+  before.decide(first);
+  const RestartHistory history = before.history(Instant{9'000});
+  CHECK(history == RestartHistory{{Milliseconds{8'000}, Milliseconds{1'000}}, 6, 2});
+
+  FailurePolicy policy({.max_restarts = 3, .restart_window = Milliseconds{10'000}});
+  policy.take_over(Instant{500'000}, history);  // on a clock of its own
+  CHECK(policy.crashes_at(6) == 3);
+  CHECK(policy.crashes_at(7) == 1);
+  CHECK(policy.leader_lost(Instant{501'000}).num_restarts == 3);
+  CHECK(policy.leader_lost(Instant{501'500}).code == ExitCode::kRestartBudget);
+  CHECK(policy.leader_lost(Instant{503'000}).action == FailureAction::kRestart);  // one is out of the window
 }
 
 TEST_CASE("failure policy: what does not fit into memory is tried once more", "[launch]") {

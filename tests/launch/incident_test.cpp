@@ -117,7 +117,7 @@ TEST_CASE("incident: the record follows the failure to its recovery", "[launch]"
                     {.rank = 1, .pid = 11, .signaled = true, .code = 9, .cause = "signal 9 (SIGKILL)"});
   const Incident incident = recorder.close(Instant{1030}, 1, "restart 1 of 10");
   CHECK(incident.summary ==
-        "rank 1: signal 9 (SIGKILL), reducing gradients of step 9, in all_reduce 17 of dp");
+        "rank 1: signal 9 (SIGKILL), while reducing gradients of step 9, in all_reduce 17 of dp");
 
   auto json = written(*files, run, 0);
   CHECK(json["first_cause"] == nlohmann::json({1}));

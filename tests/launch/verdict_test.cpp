@@ -126,12 +126,22 @@ TEST_CASE("verdict: ends of one rank", "[launch]") {
   SECTION("the third crash at one step") {
     Scene scene(2);
     scene.exited(1, 70).evidence.crashes_at_step = 3;
-    expect(scene,
-           FailureKind::kDeterministicCrash,
-           {1},
-           "Rank 1 on node 0 (host0) ended by itself: exit 70: internal error, in backward "
-           "of step 9. It is crash 3 in a row at this step. A restart will not help: the "
-           "same step fails each time; look at its data and its numbers.");
+    scene.evidence.before = {{0, 1}, "backward"};
+    expect(
+        scene,
+        FailureKind::kDeterministicCrash,
+        {1},
+        "Rank 1 on node 0 (host0) ended by itself: exit 70: internal error, in backward "
+        "of step 9. It is failure 3 in a row at this step, and the one before was the same. A restart will "
+        "not help: the same step fails each time; look at its data and its numbers.");
+  }
+  SECTION("a crash after that of another rank, or somewhere else, may be chance") {
+    for (const FailurePlace& before : {FailurePlace{{0}, "backward"}, FailurePlace{{1}, "starting"}}) {
+      Scene scene(2);
+      scene.exited(1, 70).evidence.crashes_at_step = 2;
+      scene.evidence.before = before;
+      CHECK(judge(scene.evidence).kind == FailureKind::kExit);
+    }
   }
 }
 
@@ -363,6 +373,26 @@ TEST_CASE("verdict: calls that differ", "[launch]") {
            " in all_reduce 7 of dp (1024 bytes). Ranks must make the same calls in the same "
            "order: monitoring.check_collectives compares them.",
            Confidence::kMedium);
+  }
+  SECTION("of two ranks that wait for each other, the groups beside theirs tell which one left a call out") {
+    for (const int culprit : {2, 3}) {
+      const std::uint64_t made = culprit == 2 ? 40 : 41;  // by the pair that did nothing wrong
+      Scene scene(4);
+      scene.evidence.groups = {{"world", {0, 1, 2, 3}}, {"tp", {0, 1}}, {"tp", {2, 3}}};
+      for (const int rank : {0, 1}) scene.past(rank, call("all_reduce", made, "tp", 8), "backward");
+      scene.past(3, call("all_reduce", 40, "tp", 8), "backward");
+      scene.past(2, call("all_reduce", 11, "world", 24), "backward");
+      for (const int rank : {0, 1, 3}) scene.in(rank, call("all_reduce", 12, "world", 24));
+      scene.in(2, call("all_reduce", 41, "tp", 8), "optimizer");
+      const FailureVerdict verdict = scene.judged();
+      INFO(verdict.paragraph);
+      CHECK(verdict.kind == FailureKind::kMissingCall);
+      CHECK(verdict.culprits == std::vector<int>{culprit});
+      REQUIRE(verdict.collective.has_value());
+      CHECK(verdict.collective->group == (culprit == 2 ? "world" : "tp"));
+      CHECK(verdict.paragraph.find("all_reduce 12 of world") != std::string::npos);
+      CHECK(verdict.paragraph.find("all_reduce 41 of tp") != std::string::npos);
+    }
   }
   SECTION("two ranks in two groups: a deadlock by order names both") {
     Scene scene(2);

@@ -48,6 +48,7 @@ class RunDir {
   std::filesystem::path token() const { return control() / "token"; }
   std::filesystem::path leader() const { return control() / "leader.json"; }
   std::filesystem::path lease() const { return control() / "lease"; }
+  std::filesystem::path restarts() const { return control() / "restarts.json"; }
   std::filesystem::path status() const { return control() / "status.json"; }
   // Peak TFLOP/s measured on this host, kept over restarts (see MFU).
   std::filesystem::path measured_peak() const { return control() / "peak.json"; }

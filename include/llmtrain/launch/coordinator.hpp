@@ -112,6 +112,7 @@ class Coordinator {
   void carry_out(Instant now, const RequestStop& command);
   void carry_out(Instant now, const KillWorkers& command);
   void carry_out(Instant now, const IncarnationFailed& command);
+  void write_history(Instant now);
   void carry_out(Instant now, const Finish& command);
   Result<ResumePoint> prepare(const StartWorkers& command, const std::string& yaml);
   void search(const StartWorkers& command);

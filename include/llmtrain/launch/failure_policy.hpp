@@ -8,6 +8,7 @@
 
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/core/instant.hpp"
+#include "llmtrain/launch/restart_history.hpp"
 #include "llmtrain/launch/verdict.hpp"
 #include "llmtrain/spec/job_spec.hpp"
 
@@ -29,7 +30,8 @@
 // transport, and with 66 for the others. Whatever the table says: restarts count against max_restarts in
 // restart_window (66), no_progress_limit restarts in a row that bring no new step end the job (67; 68 when
 // the last failure was a hang), a second kill for lack of memory in a row without one does too (67), and the
-// second failure at one step goes one checkpoint further back.
+// second failure at one step goes one checkpoint further back, if the checkpoint can be the reason: it had
+// been read, and no node, link or other process did it.
 namespace llmtrain {
 
 struct PolicyOptions {
@@ -45,6 +47,7 @@ struct FailureEvent {
   std::optional<ExitCode> final_code;  // of a worker that says that another try would end the same way
   Instant at{0};
   std::int64_t last_step = -1;  // newest finished step of the run so far
+  bool before_load = false;     // the checkpoint had not been read
 };
 
 struct FailureDecision {
@@ -60,13 +63,21 @@ class FailurePolicy {
  public:
   explicit FailurePolicy(const PolicyOptions& options) : options_(options) {}
 
+  // Goes on where another one was; `now` is on this one's clock.
+  void take_over(Instant now, const RestartHistory& history);
+  RestartHistory history(Instant now) const;
+
   FailureDecision decide(const FailureEvent& event);
+  // The leader before was lost with its node, whatever its workers had come to: it counts as a restart.
+  FailureDecision leader_lost(Instant now);
   // Failures in a row with the same last finished step, a coming one included: Evidence::crashes_at_step.
   int crashes_at(std::int64_t last_step) const;
   int num_restarts() const { return static_cast<int>(restarts_.size()); }
 
  private:
   FailureDecision stop(ExitCode code, std::string reason) const;
+  // One more restart, if the budget allows it; otherwise the end.
+  std::optional<FailureDecision> spend(Instant now);
 
   PolicyOptions options_;
   std::deque<Instant> restarts_;  // times of those in the window; at most max_restarts

@@ -89,6 +89,7 @@ class GroupAgent {
   bool pass_orders(Instant now);
   void change_membership();
   void fall_silent(Instant now);
+  void meet_leader(std::int64_t epoch);
   void end(ExitCode code, const std::string& reason);
   Coordinator* coordinator() const { return leadership_.coordinator.get(); }
 
@@ -104,6 +105,8 @@ class GroupAgent {
   bool follows_ = false;
   bool garbled_ = false;
   int signals_ = 0;
+  std::string signal_;      // the first of them
+  std::int64_t epoch_ = 0;  // of the newest leader
   std::optional<ExitCode> code_;
 };
 

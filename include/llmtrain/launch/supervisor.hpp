@@ -31,6 +31,7 @@ struct JudgedFailure {
   FailureKind kind = FailureKind::kUnknown;
   std::optional<int> node;        // of the culprits, when they are on one
   std::set<int> useless_nodes{};  // of ranks that SIGKILL did not end
+  bool before_load = false;       // it came before any rank had read of the checkpoint
 };
 
 struct SupervisorOptions {
@@ -45,6 +46,7 @@ struct SupervisorOptions {
   Milliseconds restart_window{0};  // 0 = the life of the supervisor
   int no_progress_limit = 3;       // restarts in a row without a new step
   OnFailureSpec on_failure;
+  std::optional<RestartHistory> history;  // of the leader before
   // Called once for each failure, when its last worker is gone; absent: told from the signs alone.
   std::function<JudgedFailure(const FailureSigns&)> judge;
   Milliseconds stop_grace{30'000};  // from the request to stop to the kill
@@ -116,6 +118,8 @@ class Supervisor {
   // The node is gone, and with it those of `ranks` that were alive. An incarnation that they were part of
   // has failed; without one nothing is charged.
   Commands node_lost(Instant now, int node, const std::vector<int>& ranks);
+  // The leader before is gone: whatever has not started yet is charged for that.
+  Commands leader_lost(Instant now);
   // A worker makes no progress although nobody waits for it: it is killed and counts as the cause.
   Commands worker_stalled(Instant now, int rank);
   // The agent could not do its part (start a worker, read a checkpoint): the job ends with `code`.
@@ -141,6 +145,7 @@ class Supervisor {
   // Failures in a row with the same last finished step, a coming one included.
   int crashes_at_step() const { return policy_.crashes_at(best_step_); }
   int num_restarts() const { return policy_.num_restarts(); }
+  RestartHistory history(Instant now) const { return policy_.history(now); }  // for the next leader
 
  private:
   enum class State { kIdle, kGathering, kRunning, kSettling, kKilling, kBackoff, kDone };

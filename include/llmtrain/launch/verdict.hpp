@@ -59,6 +59,12 @@ struct GroupMembers {
   std::vector<int> ranks;
 };
 
+// Where a rank failed.
+struct FailurePlace {
+  std::vector<int> ranks;
+  std::string phase;  // of the first of them; empty: not known
+};
+
 struct Evidence {
   std::vector<RankNote> ranks;             // all that is known, ended ones included
   std::map<int, std::string> hosts;        // by node
@@ -67,9 +73,10 @@ struct Evidence {
   std::map<int, MemoryKills> oom_kills;  // by node: for lack of memory, in this incarnation
   std::vector<int> overdue;              // ranks past the deadline of their phase
   std::vector<WorkerReport> reports;
-  std::vector<GroupMembers> groups;  // a group that is not listed is taken to hold every rank
-  std::vector<int> unkillable;       // ranks that SIGKILL did not end
-  int crashes_at_step = 0;           // crashes in a row with this last finished step, this one included
+  std::vector<GroupMembers> groups;    // a group that is not listed is taken to hold every rank
+  std::vector<int> unkillable;         // ranks that SIGKILL did not end
+  int crashes_at_step = 0;             // failures in a row with this last finished step, this one included
+  std::optional<FailurePlace> before;  // the failure before this one
 };
 
 struct FailureVerdict {

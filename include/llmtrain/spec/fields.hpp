@@ -421,9 +421,11 @@ void visit_fields(FieldsOf<FaultSpec> auto& s, auto&& v) {
   v({"step", "at which step; -1 = any", at_least(-1)}, s.step);
   v({"point",
      "where in the step; commit_manifest, commit_rename, commit_renamed and commit_done are right before the "
-     "manifest, before the rename, after it, and before old checkpoints go",
+     "manifest, before the rename, after it, and before old checkpoints go; at step 0: start is before the "
+     "ranks meet, load before a checkpoint is read, leave when the rank has taken leave of "
+     "the others; end is after the last step",
      words("step|forward|backward|reduce|optimizer|save|commit|commit_manifest|commit_rename|commit_renamed|"
-           "commit_done|start")},
+           "commit_done|start|load|end|leave")},
     s.point);
   v({"each", "once, or at every step that matches", anything()}, s.each);
   v({"ms",
