@@ -78,6 +78,12 @@ std::string limit_behind(int error) {
   }
 }
 
+std::string limit_in_words(std::string_view words) {
+  for (const int error : {EMFILE, EAGAIN, ENFILE})
+    if (words.find(::strerrordesc_np(error)) != std::string_view::npos) return limit_behind(error);
+  return {};
+}
+
 Error system_error(ErrorCode code, const std::string& what, int error) {
   return {code, fmt::format("{}: {}", what, ::strerrordesc_np(error)), limit_behind(error)};
 }

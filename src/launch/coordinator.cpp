@@ -106,9 +106,10 @@ void Coordinator::receive_from(Instant now, int node, const NodeReady&) {
   carry_out(now, supervisor_.node_ready(now, node));
 }
 
-void Coordinator::receive_from(Instant now, int, const StartFailed& report) {
-  if (report.incarnation == supervisor_.incarnation())
-    start_failed(now, static_cast<ExitCode>(report.code), report.message, report.not_started);
+void Coordinator::receive_from(Instant now, int node, const StartFailed& report) {
+  if (report.incarnation != supervisor_.incarnation()) return;
+  evidence_.start_failed(fmt::format("{}: {}", name_of(node), report.message));
+  start_failed(now, static_cast<ExitCode>(report.code), report.message, report.not_started);
 }
 
 void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {

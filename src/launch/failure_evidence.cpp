@@ -45,6 +45,7 @@ Evidence FailureEvidence::make(const std::map<int, std::string>& hosts, int cras
   evidence.hosts = hosts;
   for (const auto& [node, ends] : ends_) evidence.ends.push_back(ends);
   evidence.lost_nodes = lost_nodes_;
+  evidence.start_failure = start_failure_;
   evidence.overdue = overdue_;
   evidence.oom_kills = oom_kills_;
   evidence.groups = groups_;

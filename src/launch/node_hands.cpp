@@ -9,14 +9,17 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "llmtrain/core/file_operations.hpp"
 #include "llmtrain/core/instant.hpp"
+#include "llmtrain/core/system_limits.hpp"
 #include "llmtrain/job/worker_exit.hpp"
 #include "llmtrain/job/worker_signals.hpp"
 #include "llmtrain/launch/process_state.hpp"
 #include "llmtrain/launch/run_files.hpp"
 #include "llmtrain/launch/stack_request.hpp"
+#include "llmtrain/launch/worker_reports.hpp"
 #include "llmtrain/shm/region.hpp"
 
 namespace llmtrain {
@@ -298,6 +301,9 @@ void NodeHands::reap() {
     WorkerLeft report{incarnation_, note, look_at_worker(worker), {}, 0};
     if (note.signaled && !note.by_agent) report.memory_kills = memory_.take();
     if (note.signaled || note.code != 0) report.last_words = last_words(worker, note.by_agent);
+    if (std::string limit = limit_in_words(fmt::format("{}", fmt::join(report.last_words, "\n")));
+        !limit.empty())
+      report.last_words.push_back(std::string(kLimitPrefix) + limit);
     left.push_back(std::move(report));
     stores_.erase(worker.rank());
     it = workers_.erase(it);

@@ -35,8 +35,9 @@ class Judge {
   }
 
   FailureVerdict judge() {
-    if (!(stopped() || lost_node() || ended() || disagreed() || differing_boxes() || left_early() ||
-          waited_for() || in_circle() || all_arrived() || overdue() || missed()))
+    if (!(not_started() || stopped() || lost_node() || ran_out() || ended() || disagreed() ||
+          differing_boxes() || left_early() || waited_for() || in_circle() || all_arrived() || overdue() ||
+          missed()))
       sentence_ = "No rank failed by itself, and neither the black boxes nor the workers' messages name one";
     finish();
     return v_;
@@ -44,6 +45,37 @@ class Judge {
 
  private:
   // ---- attempts, in the order of what they prove --------------------------------------------------------
+  bool not_started() {
+    if (e_.start_failure.empty()) return false;
+    v_.confidence = Confidence::kHigh;
+    sentence_ = "Workers could not be started on " + e_.start_failure;
+    return true;
+  }
+
+  // Whoever speaks of a limit is to blame before those that lost it, even if it thinks that it lost a peer.
+  bool ran_out() {
+    std::vector<int> ranks;
+    std::string limit;
+    for (const auto& list : e_.ends)
+      for (const EndNote& end : list) {
+        const bool open =
+            !end.signaled && !end.by_agent &&
+            (end.code == to_int(ExitCode::kInternal) || end.code == to_int(WorkerExit::kLostPeer));
+        for (const WorkerReport& report : e_.reports) {
+          const auto at =
+              report.rank == end.rank && open ? report.text.find(kLimitPrefix) : std::string::npos;
+          if (at == std::string::npos) continue;
+          ranks.push_back(end.rank);
+          const auto from = at + kLimitPrefix.size();
+          if (limit.empty()) limit = report.text.substr(from, report.text.find('\n', from) - from);
+        }
+      }
+    if (ranks.empty()) return false;
+    blame(FailureKind::kExit, ranks, Confidence::kMedium);
+    sentence_ = fmt::format("{} ran into a limit{}: {}", place_of(e_, ranks), where_first(), limit);
+    return true;
+  }
+
   bool stopped() {
     std::vector<int> ranks;
     for (const RankNote& note : e_.ranks)

@@ -63,6 +63,23 @@ TEST_CASE("verdict: a frozen worker that SIGKILL does not end", "[launch]") {
          "attention. Something sent it SIGSTOP, a debugger holds it, or its cgroup is frozen.");
 }
 
+TEST_CASE("verdict: a limit that a worker speaks of is the cause, though it says that it lost a peer",
+          "[launch]") {
+  Scene scene(4);
+  scene.rank(2).phase = scene.rank(3).phase = "starting";
+  scene.exited(2, 80, 0).exited(3, 80, 1).killed(0).killed(1);
+  scene.evidence.reports = {
+      {2, "cannot connect; did not arrive: rank 1"},
+      {3, "Resource temporarily unavailable\nllmtrain: a limit was reached: 9 (pids.max)\nmore"}};
+  expect(scene,
+         FailureKind::kExit,
+         {3},
+         "Rank 3 on node 1 (host1) ran into a limit, while starting: 9 (pids.max).",
+         Confidence::kMedium);
+  scene.evidence.start_failure = "node 1 (host1): cannot fork";
+  expect(scene, FailureKind::kUnknown, {}, "Workers could not be started on node 1 (host1): cannot fork.");
+}
+
 TEST_CASE("verdict: ends of one rank", "[launch]") {
   SECTION("an exit with a code of its own") {
     Scene scene(2);

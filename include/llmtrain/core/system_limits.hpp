@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "llmtrain/core/result.hpp"
 
@@ -11,6 +12,9 @@ namespace llmtrain {
 // "may have 256 open files ...: raise `ulimit -n`"; empty where an errno has nothing to do with limits or
 // permissions.
 std::string limit_behind(int error);
+
+// The same for what a process has said about its own failure, whichever library it came from.
+std::string limit_in_words(std::string_view words);
 
 // "<what>: <the text of errno>", with limit_behind(errno) as its hint.
 Error system_error(ErrorCode code, const std::string& what);

@@ -22,6 +22,9 @@ class FailureEvidence {
   void ended(int node, const EndNote& end) { ends_[node].push_back(end); }
   void lost(LostNode node) { lost_nodes_.push_back(std::move(node)); }
   void overdue(int rank) { overdue_.push_back(rank); }
+  void start_failed(const std::string& why) {
+    if (start_failure_.empty()) start_failure_ = why;
+  }
   // Processes on the node were killed for lack of memory.
   void killed_for_memory(int node, const MemoryKills& kills);
 
@@ -31,6 +34,7 @@ class FailureEvidence {
   std::map<int, RankNote> ranks_;
   std::map<int, std::vector<EndNote>> ends_;  // by the node whose agent saw them
   std::vector<LostNode> lost_nodes_;
+  std::string start_failure_;
   std::vector<int> overdue_;
   std::map<int, MemoryKills> oom_kills_;
   std::vector<GroupMembers> groups_;

@@ -74,6 +74,7 @@ struct Evidence {
   std::vector<int> overdue;              // ranks past the deadline of their phase
   std::vector<WorkerReport> reports;
   std::vector<GroupMembers> groups;    // a group that is not listed is taken to hold every rank
+  std::string start_failure;           // why a node could not start its workers; empty: all could
   std::vector<int> unkillable;         // ranks that SIGKILL did not end
   int crashes_at_step = 0;             // failures in a row with this last finished step, this one included
   std::optional<FailurePlace> before;  // the failure before this one

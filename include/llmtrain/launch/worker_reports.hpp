@@ -4,12 +4,16 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "llmtrain/launch/verdict.hpp"
 
 // What the error texts of the communicators say, for a verdict: who did not arrive, who calls otherwise.
 namespace llmtrain {
+
+// Begins the line that an agent puts behind last words that speak of a limit: which one it was on that node.
+inline constexpr std::string_view kLimitPrefix = "llmtrain: a limit was reached: ";
 
 // "...; did not arrive: ranks 1, 3": {1, 3}. Empty: the text names nobody.
 std::set<int> missing_ranks(const std::string& text);

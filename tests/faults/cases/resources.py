@@ -6,7 +6,7 @@ import resource
 import signal
 import time
 
-from tests.e2e.harness import children_of, name_of, processes_with, wait_until
+from tests.e2e.harness import name_of, processes_with, wait_until
 from tests.faults import cgroup
 from tests.faults.cases.common import SAVED, expect_incident
 from tests.faults.cluster import Cluster
@@ -37,13 +37,15 @@ def p13(test):
         return c.record("P13 killed for lack of memory, twice")
 
 
-def _open_files(pid):
-    return max(int(fd.name) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir()) + 1
+def _free_descriptor(pid):
+    """The number that the next file of this process would get."""
+    taken = {int(fd.name) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+    return min(set(range(len(taken) + 1)) - taken)
 
 
 def _limit_files(pid, count):
-    """No descriptor from `count` on. Open ones stay as they are."""
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (count, count))
+    """No new descriptor from `count` on. Open ones stay as they are."""
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (count, resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]))
 
 
 def _cpu_seconds(pid):
@@ -52,48 +54,59 @@ def _cpu_seconds(pid):
 
 
 def p14_worker(test):
-    """A worker has no descriptor left when it is to save: the limit is named."""
+    """A worker has no descriptor left for a save: the limit is named, training goes on, and the next save is made."""
     with Cluster(test) as c:
         c.start_all().wait_for_step(SAVED)
+        worker = c.worker(3)
+        before = resource.prlimit(worker, resource.RLIMIT_NOFILE)
         c.mark_fault()
-        _limit_files(c.worker(3), _open_files(c.worker(3)))
-        results = c.finish((0, 72, 66, 67, 70))
-        for node, result in results.items():
-            print(node, result.code, result.err[-3000:])
-        print([(i["kind"], i["verdict"]) for i in c.incidents()])
-        return c.record("P14 no descriptor left in a worker")
+        _limit_files(worker, _free_descriptor(worker))
+        said = c.agents[0].err_path
+        wait_until(lambda: "step 10 was not saved" in said.read_text(), "the save fails", 60)
+        _limit_files(worker, before[0])
+        test.assertRegex(said.read_text(), r"step 10 was not saved, .*Too many open files .*\(ulimit -n\)")
+        c.finish()
+        c.assert_no_leftovers()
+        test.assertEqual(c.run.checkpoint_steps(), [5, 15, 20])
+        test.assertEqual(c.run.losses(), test.undisturbed().losses())
+        test.assertEqual(c.incidents(), [])
+        return {**c.record("P14 no descriptor left in a worker"), "lost_steps": 0, "verdict": "no incident"}
 
 
-def p14_agent(test):
+def p14_agents(test):
     """The agents have no descriptor left: training goes on, nothing spins, and a start that needs some says so."""
     with Cluster(test) as c:
         c.start_all().wait_for_step(3)
         for agent in c.agents.values():
             _limit_files(agent.pid, 16)
+        start, used = time.monotonic(), [_cpu_seconds(a.pid) for a in c.agents.values()]
         c.wait_for_step(SAVED)
-        c.mark_fault()
-        before = {node: _cpu_seconds(a.pid) for node, a in c.agents.items()}
-        c.wait_for_step(15)
-        print({node: _cpu_seconds(a.pid) - before[node] for node, a in c.agents.items()})
-        os.kill(c.worker(3), signal.SIGKILL)
-        results = c.finish((0, 64, 72, 66, 67, 70))
-        for node, result in results.items():
-            print(node, result.code, result.err[-3000:])
-        print([(i["kind"], i["verdict"]) for i in c.incidents()])
-        return c.record("P14 no descriptor left in the agents")
+        elapsed = time.monotonic() - start
+        for agent, before in zip(c.agents.values(), used):
+            test.assertLess(_cpu_seconds(agent.pid) - before, elapsed / 2, "an agent spins")
+        c.signal(c.worker(3), signal.SIGKILL)
+        results = c.finish(64)
+        named = "Too many open files; a process may have 16 open files here"
+        test.assertIn(named, results[0].err)
+        test.assertIn(named, c.incidents()[-1]["verdict"])
+        c.assert_no_leftovers()
+        test.expect(0, "ckpt", "verify", c.run.path)
+        return {**c.record("P14 no descriptor left in the agents", 0), "verdict": "64"}
 
 
 def p14_threads(test):
-    """The cgroup of a node allows fewer threads than its workers start: the limit is named."""
+    """The cgroup of a node allows fewer threads than its workers start: rank, node and limit are named."""
     _needs(test, "pids")
-    with cgroup.Cgroup("pids") as job, Cluster(test) as c:
+    with cgroup.Cgroup("pids") as job, Cluster(test, overrides=["resilience.no_progress_limit=1"]) as c:
         job.limit_processes(9)
         c.start(0)
         job.add(c.start(1).pid)
-        results = c.finish((0, 64, 72, 66, 67, 70))
-        for node, result in results.items():
-            print(node, result.code, result.err[-3000:])
-        print([(i["kind"], i["verdict"]) for i in c.incidents()])
+        c.finish(67)
+        c.assert_no_leftovers()
+        for incident in c.incidents():
+            test.assertEqual((incident["kind"], incident["node"]), ("exit", 1), incident["verdict"])
+            test.assertLessEqual(set(incident["first_cause"]), {2, 3})
+            test.assertIn(f"cgroup {job.name} allows 9 (pids.max)", incident["verdict"])
         return c.record("P14 no thread left")
 
 
@@ -178,4 +191,4 @@ def p17(test):
         return c.record("P17 a worker that cannot be killed")
 
 
-ALL = [p13, p14_worker, p14_agent, p14_threads, p15, p16, p17]
+ALL = [p13, p14_worker, p14_agents, p14_threads, p15, p16, p17]
