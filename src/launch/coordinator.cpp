@@ -112,10 +112,11 @@ void Coordinator::receive_from(Instant now, int node, const StartFailed& report)
   start_failed(now, static_cast<ExitCode>(report.code), report.message, report.not_started);
 }
 
-void Coordinator::receive_from(Instant now, int, const WorkerSaid& report) {
+void Coordinator::receive_from(Instant now, int node, const WorkerSaid& report) {
   if (report.incarnation != supervisor_.incarnation()) return;
   Event event = report.event;
   event.incarnation = report.incarnation;
+  if (node != options_.node) event.time = unix_time();  // one file, one clock: those of hosts differ
   const auto* const step = std::get_if<StepReport>(&event.body);
   if (step != nullptr) {
     note_steps(now, step->step);
@@ -214,6 +215,7 @@ void Coordinator::note_times(Instant now, const EventBody& body) {
   if (std::holds_alternative<StepReport>(body)) stepped_ = now;
   if (const auto* step = std::get_if<StepReport>(&body); step != nullptr && step->step_ms) {
     time_limit_.step_took(milliseconds(*step->step_ms));
+    silent_.step_took(milliseconds(*step->step_ms));
     if (progress_) progress_->step_took(step->step, milliseconds(*step->step_ms));
   }
   if (const auto* saved = std::get_if<CheckpointSaved>(&body)) time_limit_.save_took(milliseconds(saved->ms));

@@ -206,6 +206,33 @@ TEST_CASE("coordinator: a stopped agent is given up at once, one behind a cut li
     CHECK(changes[0].kind == MembershipChange::Kind::kGiveUp);
     CHECK(changes[0].node == 1);
   }
+  SECTION("cut off while a step takes half a minute") {
+    StepReport step;
+    step.step = 1;
+    step.step_ms = 30'000;
+    leader.coordinator->receive(kNow, 0, WorkerSaid{0, 0, Event{0, 0, step}});
+    leader.coordinator->node_silent(kNow + Milliseconds{4'000}, 1, false);
+    const auto given_up = [&](Instant now) {
+      leader.coordinator->tick(now);
+      return !leader.coordinator->take_changes().empty();
+    };
+    CHECK_FALSE(given_up(kNow + Milliseconds{40'000}));
+    CHECK(given_up(kNow + Milliseconds{64'000}));
+  }
+}
+
+TEST_CASE("coordinator: what other hosts report is dated by the leader's clock", "[launch]") {
+  Leader leader;
+  leader.start();
+  const double a_day_off = 86'400;
+  for (int node = 0; node < 2; ++node)
+    leader.coordinator->receive(kNow, node, WorkerSaid{0, 2 * node, Event{a_day_off, 0, MemoryReport{}}});
+  std::vector<double> times;
+  for (const Event& event : leader.sink.events)
+    if (std::holds_alternative<MemoryReport>(event.body)) times.push_back(event.time);
+  REQUIRE(times.size() == 2);
+  CHECK(times[0] == a_day_off);  // of this host, at the moment it was said
+  CHECK(times[1] > 1e9);
 }
 
 TEST_CASE("coordinator: ranks of a node that is not heard are not taken for hung", "[launch]") {

@@ -289,13 +289,16 @@ def n11(test):
             kill_quietly(pid)
         old.process.wait()
         c.wait_for_incident()
+        silent = [note for note in c.run.events("note") if "no word from" in note["text"]]
+        test.assertEqual(len(silent), 1, "that nothing is heard is said before anything is decided")
         c.network.replace(1)
         c.start(1)
         c.finish()
         c.assert_same()
         assert_one_history(c, before)
         expect_incident(c, ["node_lost", "transport"], number=0)
-        return c.record("N11 a host vanishes", 0)
+        noticed = round(1000 * (silent[0]["time"] - c.fault_time))  # the incident is when it is given up
+        return {**c.record("N11 a host vanishes", 0), "detect_ms": noticed}
 
 
 ALL = [n1, n2, n3, n4, n5, n6, n8, n9, n9b, n10, n11]
