@@ -61,6 +61,7 @@ class Soak:
         self.zombies = []  # stopped agents that were replaced
         self.done = set()
         self.killed = set()  # pids of agents that were killed here
+        self.told_to_stop = set()  # of those that got a SIGTERM: it may come before they can do anything about it
         self.cut = False
         self.made = []  # (fault, unix time, calm, incidents before)
         self.manifests = {}
@@ -115,7 +116,8 @@ class Soak:
                 continue
             zombie = any(z.process.poll() is None for _, z in self.zombies)
             job_over = bool(self.done)
-            if not (agent.pid in self.killed or code in STARTED_AGAIN or (code == 2 and zombie) or job_over):
+            early = code == -signal.SIGTERM and agent.pid in self.told_to_stop
+            if not (agent.pid in self.killed or code in STARTED_AGAIN or early or (code == 2 and zombie) or job_over):
                 raise AssertionError(f"the agent of node {node} has ended with {code}: {agent.finish()}")
             self.coming.add(node)
             self.after(self.random.uniform(0.2, 1.5), lambda node=node: self.start(node))
@@ -306,6 +308,7 @@ class Soak:
         agent = self.c.agents[fault.node]
         if agent.process.poll() is not None or fault.node in self.stopped:
             return None
+        self.told_to_stop.add(agent.pid)
         agent.signal(signal.SIGTERM)
         return fault.node
 
