@@ -135,6 +135,10 @@ class Running:
         named = {pid: name_of(pid) for pid in children_of(self.pid)}
         return {int(n.removeprefix("llmtrain-r")): p for p, n in named.items() if n.removeprefix("llmtrain-r").isdigit()}
 
+    def console(self):
+        """What it has said so far on stderr."""
+        return self.err_path.read_text(errors="replace")
+
     def finish(self, seconds=PATIENCE):
         try:
             self.process.wait(seconds)

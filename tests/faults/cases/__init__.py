@@ -6,6 +6,6 @@ Times are counted from the fault on the clock of this machine. Limits in asserti
 what was measured.
 """
 
-from tests.faults.cases import network, process, scheduler
+from tests.faults.cases import elastic, network, process, scheduler
 
-ALL = [*process.ALL, *network.ALL, *scheduler.ALL]
+ALL = [*process.ALL, *network.ALL, *scheduler.ALL, *elastic.ALL]
