@@ -368,8 +368,16 @@ Result<ResumePoint> Coordinator::prepare(const StartWorkers& command, const std:
   if (options_.epoch > 0) LLMTRAIN_TRY(check_not_fenced(files_, run_.control().string(), options_.epoch));
   LLMTRAIN_TRY(remove_leftovers(files_, run_.checkpoints().string(), command.incarnation));
   if (options_.epoch == 0 || from.path.empty()) return from;
-  LLMTRAIN_ASSIGN(missed, find_missed_steps(files_, from.path, run_.metrics().string()));
-  from.missed = std::move(missed);
+  auto missed = find_missed_steps(files_, from.path, run_.metrics().string());
+  if (missed)
+    from.missed = std::move(missed).value();
+  else  // as another build wrote them: no reason not to go on
+    from.missed = {
+        {unix_time(),
+         command.incarnation,
+         Note{Severity::kWarning,
+              -1,
+              "steps that the leader before missed are not written down: " + missed.error().message}}};
   return from;
 }
 

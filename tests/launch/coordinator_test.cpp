@@ -166,7 +166,8 @@ TEST_CASE("coordinator: a successor writes down the steps that its leader missed
   REQUIRE(records.ok());
   CommitRequest request;
   request.records = std::move(records).value();
-  request.extra_files = {{RecentSteps::kFile, recent.text()}};
+  const bool is_readable = GENERATE(true, false);
+  request.extra_files = {{RecentSteps::kFile, is_readable ? recent.text() : "{\"of\": \"another build\"}\n"}};
   const auto committed = commit(*files, target, std::move(request));
   REQUIRE(committed.ok());
   path = committed->path;
@@ -176,7 +177,9 @@ TEST_CASE("coordinator: a successor writes down the steps that its leader missed
   for (const Event& event : leader.sink.events)
     if (const auto* step = std::get_if<StepReport>(&event.body))
       written.emplace_back(event.incarnation, step->step);
-  CHECK(written == std::vector<std::pair<int, std::int64_t>>{{2, 4}, {2, 5}});
+  const std::vector<std::pair<int, std::int64_t>> missed{{2, 4}, {2, 5}};
+  CHECK(written == (is_readable ? missed : decltype(missed){}));
+  if (!is_readable) return;  // and it has started all the same
   std::ofstream(leader.run().metrics(), std::ios::app) << "ss\": 1}\n"
                                                        << to_metrics_line(StepReport{5}, 1.5, 2) << '\n';
   const auto again = find_missed_steps(*files, path, leader.run().metrics().string());
