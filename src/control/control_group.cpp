@@ -10,6 +10,7 @@
 #include "llmtrain/control/lease_store.hpp"
 #include "llmtrain/core/file_operations.hpp"
 
+#include "hex.hpp"
 #include "links.hpp"
 
 namespace llmtrain {
@@ -18,12 +19,6 @@ namespace {
 constexpr Milliseconds kComplainEvery{5'000};
 constexpr Milliseconds kWhileResolving{20};
 constexpr std::size_t kMostHeldBack = 4096;
-
-std::string hex(const std::string& bytes) {
-  std::string text;
-  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
-}
 
 // AF_INET or AF_INET6 if the host is loopback, AF_UNSPEC if others reach it.
 int loopback_family(const std::string& host) {
@@ -57,6 +52,10 @@ class SocketGroup final : public ControlGroup {
   }
   bool send_to_leader(std::string payload) override {
     return done(payload.size() <= kPayloadLimit && core_.send_to_leader(std::move(payload)));
+  }
+  void send_to_spares(const std::string& payload) override {
+    if (payload.size() <= kPayloadLimit) core_.send_to_spares(payload);
+    carry_out();
   }
   bool promote_spare(int node) override { return done(core_.promote_spare(steady_now(), node)); }
   void give_up(int node) override {
@@ -101,7 +100,7 @@ class SocketGroup final : public ControlGroup {
   void speak_again();
   void carry_out(const ClaimCommand& claim);
   void carry_out(const RenewCommand& renew) { check(store_.renew(renew.record)); }
-  void carry_out(const PublishCommand& publish) { check(store_.publish(claim_, publish.roster)); }
+  void carry_out(const PublishCommand& publish) { check(store_.publish(claim_, publish.legacy)); }
   void carry_out(const GroupEvent& event) { pending_.push_back(event); }
   void check(const Status& status);
 
@@ -191,12 +190,12 @@ void SocketGroup::carry_out(const ClaimCommand& wanted) {
                          options_.self.host,
                          options_.self.address,
                          options_.self.control_port,
-                         hex(random_bytes(16))};
-  const auto roster = store_.roster();
+                         to_hex(random_bytes(16))};
+  const auto legacy = store_.legacy();
   const auto won = store_.claim(claim);
   if (!won) return core_.note_problem(to_string(won.error()));
   if (*won) claim_ = claim;
-  core_.claimed(now_, *won, claim, roster ? *roster : Roster());
+  core_.claimed(now_, *won, claim, legacy ? *legacy : Legacy());
 }
 
 // A leader whose lease cannot be written still leads those that hear it: people are told, now and then.

@@ -10,7 +10,7 @@ constexpr Milliseconds kNoticeEvery{5'000};
 
 }  // namespace
 
-void GroupCore::claimed(Instant now, bool won, const EpochClaim& claim, const Roster& roster) {
+void GroupCore::claimed(Instant now, bool won, const EpochClaim& claim, const Legacy& legacy) {
   if (!won || over() || leads()) return;
   const bool succeeds = epoch_ > 0;
   const std::optional<int> lost = state_ == State::kFollowing ? std::optional(leader_node_) : std::nullopt;
@@ -34,10 +34,9 @@ void GroupCore::claimed(Instant now, bool won, const EpochClaim& claim, const Ro
   last_renewal_ = last_beat_ = now;
   emit(BecameLeader{epoch_});
   GroupEvents events;
-  if (succeeds) membership_->expect(roster, lost, now + options_.silence_limit, events);
+  if (succeeds) membership_->expect(legacy, lost, now + options_.silence_limit, events);
   emit_all(std::move(events));
-  published_ = membership_->roster();
-  commands_.emplace_back(PublishCommand{published_});
+  publish();
 }
 
 void GroupCore::from_member(Instant now, LinkId link, const Message& m) {
@@ -96,11 +95,7 @@ void GroupCore::lead(Instant now) {
   if (now - last_renewal_ >= options_.heartbeat) {
     last_renewal_ = now;
     renew(LeaseState::kHeld);
-    Roster roster = membership_->roster();
-    if (roster != published_) {
-      published_ = std::move(roster);
-      commands_.emplace_back(PublishCommand{published_});
-    }
+    if (membership_->legacy() != published_) publish();
   }
   if (now - last_beat_ >= options_.heartbeat) {
     last_beat_ = now;
@@ -111,6 +106,11 @@ void GroupCore::lead(Instant now) {
 
 void GroupCore::renew(LeaseState state) {
   commands_.emplace_back(RenewCommand{{epoch_, ++counter_, state}});
+}
+
+void GroupCore::publish() {
+  published_ = membership_->legacy();
+  commands_.emplace_back(PublishCommand{published_});
 }
 
 void GroupCore::report_missing(Instant now) {
@@ -149,6 +149,11 @@ bool GroupCore::send(int node, std::string payload) {
   return true;
 }
 
+void GroupCore::send_to_spares(const std::string& payload) {
+  if (!leads()) return;
+  for (const LinkId link : membership_->spare_links()) post(link, PayloadMessage{payload});
+}
+
 bool GroupCore::promote_spare(Instant now, int node) {
   if (!leads()) return false;
   GroupEvents events;
@@ -166,8 +171,9 @@ void GroupCore::give_up(int node) {
 }
 
 void GroupCore::exclude(int node, const std::string& reason) {
-  if (!leads() || node == node_) return;
+  if (!leads()) return;
   LinkId link = membership_->exclude(node, reason);
+  publish();  // before anything else happens: this leader may be lost
   if (link != 0) post(link, RefuseMessage{RefusalKind::kFinal, ErrorCode::kPreflight, reason});
   hang_up(link);
 }

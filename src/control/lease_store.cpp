@@ -14,6 +14,8 @@
 #include "llmtrain/control/handshake.hpp"
 #include "llmtrain/core/file_operations.hpp"
 
+#include "hex.hpp"
+
 namespace llmtrain {
 namespace {
 
@@ -128,9 +130,7 @@ Result<LeaseView> LeaseStore::look() {
 
 Result<bool> LeaseStore::claim(const EpochClaim& claim) {
   const std::string name = path(fmt::format("epoch-{}", claim.epoch));
-  std::string unique;
-  for (const char byte : random_bytes(8)) unique += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  const std::string written = fmt::format("{}.{}", name, unique);
+  const std::string written = fmt::format("{}.{}", name, to_hex(random_bytes(8)));
   LLMTRAIN_TRY(write(written, line(to_json(claim)), true));
   const int linked = ::link(written.c_str(), name.c_str());
   const int error = errno;
@@ -158,30 +158,38 @@ Status LeaseStore::renew(const LeaseRecord& r) {
   return files_.replace(written, name);
 }
 
-Status LeaseStore::publish(const EpochClaim& leader, const Roster& roster) {
+Status LeaseStore::publish(const EpochClaim& leader, const Legacy& legacy) {
   Json json = to_json(leader);
   json.erase("nonce");
-  for (const RosterEntry& entry : roster)
+  for (const RosterEntry& entry : legacy.roster)
     json["members"].push_back({{"node", entry.node}, {"host", entry.host}});
+  for (const Exclusion& entry : legacy.excluded)
+    json["excluded"].push_back(
+        {{"instance", to_hex(entry.instance)}, {"host", entry.host}, {"reason", entry.reason}});
   const std::string name = path("leader.json"), written = fmt::format("{}.{}", name, leader.epoch);
   LLMTRAIN_TRY(write(written, line(json), false));
   return files_.replace(written, name);
 }
 
-Result<Roster> LeaseStore::roster() {
+Result<Legacy> LeaseStore::legacy() {
   const std::string file = path("leader.json");
   auto text = read_file(files_, file, kLeaderLimit);
   if (!text) {
-    if (text.error().code == ErrorCode::kNotFound) return Roster();
+    if (text.error().code == ErrorCode::kNotFound) return Legacy();
     return std::move(text).error();
   }
   const Json j = Json::parse(*text, nullptr, false);
-  Roster roster;
+  Legacy legacy;
   try {
     if (j.is_object() && j.contains("members"))
       for (const Json& entry : j.at("members"))
-        roster.push_back({entry.at("node").get<int>(), entry.at("host").get<std::string>()});
-    return roster;
+        legacy.roster.push_back({entry.at("node").get<int>(), entry.at("host").get<std::string>()});
+    if (j.is_object() && j.contains("excluded"))
+      for (const Json& entry : j.at("excluded"))
+        legacy.excluded.push_back({from_hex(entry.at("instance").get<std::string>()),
+                                   entry.at("host").get<std::string>(),
+                                   entry.at("reason").get<std::string>()});
+    return legacy;
   } catch (const Json::exception&) {
     return corrupt(file);
   }

@@ -9,7 +9,8 @@ namespace llmtrain {
 namespace {
 
 constexpr std::size_t kMostSpares = 256;
-constexpr std::size_t kMostExcluded = 4096;
+constexpr std::size_t kMostExcluded = 1024;
+constexpr std::size_t kLongestReason = 1024;
 
 RefuseMessage final_refusal(ErrorCode code, std::string text) {
   return {RefusalKind::kFinal, code, std::move(text)};
@@ -34,11 +35,13 @@ std::optional<RefuseMessage> differs(ErrorCode code,
 
 }  // namespace
 
-void Membership::expect(const Roster& roster,
+void Membership::expect(const Legacy& legacy,
                         std::optional<int> lost_leader,
                         Instant until,
                         GroupEvents& events) {
-  for (const RosterEntry& entry : roster)
+  excluded_ = legacy.excluded;
+  if (excluded_.size() > kMostExcluded) excluded_.resize(kMostExcluded);
+  for (const RosterEntry& entry : legacy.roster)
     if (entry.node != options_.node && entry.node >= 0 && entry.node < options_.world_nodes)
       expected_[entry.node] = entry.host;
   expected_until_ = until;
@@ -232,7 +235,8 @@ LinkId Membership::remove(int node) {
 }
 
 LinkId Membership::exclude(int node, const std::string& reason) {
-  Excluded entry{{}, {}, reason};
+  Exclusion entry{{}, {}, reason.substr(0, kLongestReason)};
+  if (node == options_.node) entry.host = options_.self.host;
   if (const auto member = members_.find(node); member != members_.end()) {
     entry.instance = member->second.instance;
     entry.host = member->second.identity.host;
@@ -240,7 +244,7 @@ LinkId Membership::exclude(int node, const std::string& reason) {
     entry.host = lost->second;
   }
   if (excluded_.size() < kMostExcluded) excluded_.push_back(std::move(entry));
-  return remove(node);
+  return node == options_.node ? 0 : remove(node);
 }
 
 // Several agents of one host are nodes of their own only where somebody tries the program out.
@@ -251,7 +255,7 @@ bool Membership::has_member_on(const std::string& host) const {
 }
 
 std::optional<RefuseMessage> Membership::refuse_excluded(const JoinMessage& join) const {
-  for (const Excluded& entry : excluded_) {
+  for (const Exclusion& entry : excluded_) {
     const bool same_host = entry.host == join.identity.host && !has_member_on(entry.host);
     if (same_host || (!entry.instance.empty() && entry.instance == join.instance))
       return final_refusal(ErrorCode::kPreflight, entry.reason);
@@ -286,6 +290,12 @@ std::vector<LinkId> Membership::links() const {
   std::vector<LinkId> links;
   for (const auto& [node, member] : members_)
     if (member.link != 0) links.push_back(member.link);
+  for (const Member& spare : spares_) links.push_back(spare.link);
+  return links;
+}
+
+std::vector<LinkId> Membership::spare_links() const {
+  std::vector<LinkId> links;
   for (const Member& spare : spares_) links.push_back(spare.link);
   return links;
 }

@@ -15,6 +15,7 @@
 #include "llmtrain/job/load_job.hpp"
 #include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/launch/log_tail.hpp"
+#include "llmtrain/launch/missed_steps.hpp"
 #include "llmtrain/launch/run_files.hpp"
 
 #include "poll_timeout.hpp"
@@ -43,6 +44,10 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
       status_(files, run.status().string()) {
   if (options_.deadlines) progress_.emplace(*options_.deadlines);
   std::iota(slots_.begin(), slots_.end(), 0);
+  if (options_.successor) {
+    const auto spec = parse_resolved(options_.resolved_yaml, "the job");
+    evidence_.forget(spec ? plan_run(*spec).mesh : MeshShape{});
+  }
   hosts_[options_.node] = options_.host;
   pids_[options_.node] = getpid();
 }
@@ -72,6 +77,7 @@ void Coordinator::tick(Instant now) {
   watch_progress(now);
   watch_time_limit(now);
   carry_out(now, supervisor_.tick(now));
+  let_leavers_go();
   write_status(now);
 }
 
@@ -132,6 +138,14 @@ void Coordinator::receive_from(Instant now, int node, const WorkerSaid& report) 
 }
 
 void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) {
+  if (takes_over_from(report.incarnation)) {
+    incidents_.note_rank(report.note);
+    evidence_.saw(report.note);
+    if (is_failure(
+            classify({.rank = report.end.rank, .signaled = report.end.signaled, .code = report.end.code})))
+      evidence_.ended(node, report.end);
+    if (lost_leader_) incidents_.note_end(now, report.end);
+  }
   if (report.incarnation != supervisor_.incarnation() || !supervisor_.alive(report.end.rank)) return;
   const EndNote& note = report.end;
   const WorkerEnd end{.rank = note.rank, .signaled = note.signaled, .code = note.code};
@@ -160,8 +174,13 @@ void Coordinator::receive_from(Instant now, int node, const WorkerLeft& report) 
 }
 
 void Coordinator::receive_from(Instant now, int, const RanksSeen& report) {
-  if (report.incarnation != supervisor_.incarnation()) return;
+  const bool before = takes_over_from(report.incarnation);
+  if (!before && report.incarnation != supervisor_.incarnation()) return;
   for (const RankNote& note : report.notes) {
+    if (before) {
+      incidents_.note_rank(note);
+      evidence_.saw(note);
+    }
     if (!supervisor_.alive(note.rank)) continue;
     incidents_.note_rank(note);
     evidence_.saw(note);
@@ -221,9 +240,16 @@ void Coordinator::note_times(Instant now, const EventBody& body) {
   if (const auto* saved = std::get_if<CheckpointSaved>(&body)) time_limit_.save_took(milliseconds(saved->ms));
 }
 
-// A scheduler signals every node at once: only a second signal on the same node is impatience.
+// A scheduler signals every node at once: only a second signal on the same node is impatience. Where the
+// others can go on without it, one node leaves; when as many are signaled as to leave too few, the job stops.
 void Coordinator::receive_from(Instant now, int node, const StopAsked& report) {
+  if (leaving_.contains(node)) return;
   emit(StopRequested{report.signal});
+  if (node != options_.node && stops_[node] == 0 && supervisor_.can_spare(node)) {
+    note(Severity::kWarning, fmt::format("{} leaves; the others go on (resilience.elastic)", name_of(node)));
+    leaving_[node] = false;
+    return carry_out(now, supervisor_.node_leaves(now, node));
+  }
   const bool impatient = ++stops_[node] > 1;
   if (impatient || !supervisor_.stopping()) carry_out(now, supervisor_.stop_requested(now));
 }
@@ -256,6 +282,7 @@ void Coordinator::carry_out(Instant now, const Commands& commands) {
 }
 
 void Coordinator::carry_out(Instant now, const StartWorkers& command) {
+  close_lost_leader(now);
   incidents_.forget_ranks();
   status_.forget_ranks();
   last_words_.clear();
@@ -302,6 +329,7 @@ void Coordinator::search_finished(Instant now) {
 void Coordinator::start_from(Instant now, const Result<ResumePoint>& from) {
   if (!from) return start_failed(now, exit_code_for(from.error().code), to_string(from.error()), all_ranks());
   for (const CheckpointRejected& rejected : from->rejected) emit(rejected);
+  for (const Event& step : from->missed) sink_.on(step);
   incidents_.resumed(from->step);
   stepped_.reset();
   if (progress_) progress_->start(from->step);
@@ -347,6 +375,17 @@ Result<ResumePoint> Coordinator::prepare(const StartWorkers& command, const std:
   LLMTRAIN_TRY(write_resolved_spec(files_, run_, command.incarnation, yaml, options_.resolved_yaml));
   if (options_.epoch > 0) LLMTRAIN_TRY(check_not_fenced(files_, run_.control().string(), options_.epoch));
   LLMTRAIN_TRY(remove_leftovers(files_, run_.checkpoints().string(), command.incarnation));
+  if (options_.epoch == 0 || from.path.empty()) return from;
+  auto missed = find_missed_steps(files_, from.path, run_.metrics().string());
+  if (missed)
+    from.missed = std::move(missed).value();
+  else  // as another build wrote them: no reason not to go on
+    from.missed = {
+        {unix_time(),
+         command.incarnation,
+         Note{Severity::kWarning,
+              -1,
+              "steps that the leader before missed are not written down: " + missed.error().message}}};
   return from;
 }
 
@@ -431,7 +470,8 @@ void Coordinator::show_stderr(int rank) {
     note(Severity::kError, line, rank);
 }
 
-void Coordinator::carry_out(Instant, const Finish& command) {
+void Coordinator::carry_out(Instant now, const Finish& command) {
+  close_lost_leader(now);
   code_ = command.code;
   emit(RunFinished{to_int(command.code), last_step_, command.reason});
   search_wanted_.reset();

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "llmtrain/launch/coordinator.hpp"
 #include "llmtrain/discovery/host_address.hpp"
+#include "llmtrain/launch/coordinator.hpp"
 
 #include "unix_time.hpp"
 
@@ -17,6 +17,8 @@ void Coordinator::node_joined(Instant now, int node, const std::string& host, st
   carry_out(now, supervisor_.node_lost(now, node, ranks_of(node)));
   hosts_[node] = host;
   pids_[node] = pid;
+  stops_.erase(node);
+  leaving_.erase(node);
   silent_.back(node);
   unreachable_.erase(node);
   note(Severity::kInfo, fmt::format("{} has joined", name_of(node)));
@@ -42,8 +44,7 @@ void Coordinator::node_silent(Instant now, int node, bool link_acks) {
 void Coordinator::node_back(Instant, int node) {
   silent_.back(node);
   note(Severity::kInfo, fmt::format("{} is heard again", name_of(node)));
-  const std::vector<int> ranks = ranks_of(node);
-  if (std::none_of(ranks.begin(), ranks.end(), [this](int rank) { return supervisor_.alive(rank); })) {
+  if (is_idle(node)) {
     orders_.emplace_back(node, done() ? NodeOrder(finish_) : NodeOrder(ClearOrder{}));
     return;
   }
@@ -62,12 +63,13 @@ void Coordinator::lose_node(Instant now, const LostNode& lost) {
   if (done()) return;
   const int node = lost.node;
   silent_.back(node);
-  const std::string text = fmt::format("{} is lost: {}", name_of(node), lost.reason);
-  note(Severity::kError, text);
-  if (options_.successor && !has_started_) record_lost_leader(now, lost);
+  const bool has_left = leaving_.erase(node) == 1 && is_idle(node);
+  const std::string text =
+      fmt::format("{} {}: {}", name_of(node), has_left ? "has left" : "is lost", lost.reason);
+  note(has_left ? Severity::kInfo : Severity::kError, text);
+  if (options_.successor && !has_started_ && !has_left) charge_lost_leader(now, lost);
   const std::vector<int> ranks = ranks_of(node);
-  if (std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return supervisor_.alive(rank); }))
-    evidence_.lost(lost);
+  if (!is_idle(node)) evidence_.lost(lost);
   for (const int rank : ranks) {
     if (!supervisor_.alive(rank)) continue;
     if (progress_) progress_->forget(rank);
@@ -80,11 +82,27 @@ void Coordinator::lose_node(Instant now, const LostNode& lost) {
 }
 
 // What the leader before knew of its incarnation went with it; that it is lost is known, and counts.
-void Coordinator::record_lost_leader(Instant now, const LostNode& lost) {
-  FailureEvidence evidence;
-  evidence.lost(lost);
+void Coordinator::charge_lost_leader(Instant now, const LostNode& lost) {
+  evidence_.lost(lost);
+  if (std::exchange(lost_leader_, true)) return;  // another node went with it
   incidents_.begin(now, unix_time(), supervisor_.incarnation() - 1, "lost leader");
-  const Commands commands = supervisor_.leader_lost(now);
+  carry_out(now, supervisor_.leader_lost(now));
+  if (supervisor_.done()) return;
+  write_history(now);
+  emit(Restarted{supervisor_.num_restarts(),
+                 options_.supervisor.max_restarts,
+                 fmt::format("{} is lost: {}", name_of(lost.node), lost.reason)});
+}
+
+// Whether a report is of the incarnation that a lost leader left behind. What that leader knew of it went
+// with it; what the other nodes see of their ranks, they say while they clear them away.
+bool Coordinator::takes_over_from(int incarnation) const {
+  return options_.successor && !has_started_ && incarnation == supervisor_.incarnation() - 1;
+}
+
+// Every node that is left has said what it saw.
+void Coordinator::close_lost_leader(Instant now) {
+  if (!std::exchange(lost_leader_, false)) return;
   const std::string then =
       supervisor_.done()
           ? "and ends the job"
@@ -92,15 +110,12 @@ void Coordinator::record_lost_leader(Instant now, const LostNode& lost) {
   incidents_.close(now,
                    std::nullopt,
                    fmt::format("{} leads, {}", name_of(options_.node), then),
-                   judge(evidence.make(hosts_, 0)));
-  if (supervisor_.done()) return carry_out(now, commands);
-  write_history(now);
-  emit(Restarted{supervisor_.num_restarts(),
-                 options_.supervisor.max_restarts,
-                 fmt::format("{} is lost: {}", name_of(lost.node), lost.reason)});
+                   judge(evidence_.make(hosts_, 0)));
 }
 
-// It is to blame, and is not let in again. The leader's own node leads on, without workers.
+// It is to blame, and is not let in again. The leader's own node leads on, without workers: what is wrong
+// with them is no reason to lose the agent that holds the job together. Its host is refused once it leads no
+// more.
 void Coordinator::exclude_node(int node) {
   const std::string text =
       fmt::format("{} is left out until the end of the job: {}",
@@ -109,9 +124,21 @@ void Coordinator::exclude_node(int node) {
   note(Severity::kError, text);
   silent_.back(node);
   hosts_.erase(node);
-  if (node == options_.node) return;
   changes_.push_back({MembershipChange::Kind::kExclude, node, text});
+  if (node == options_.node) return;
   changes_.push_back({MembershipChange::Kind::kPromoteSpare, node});
+}
+
+bool Coordinator::is_idle(int node) const {
+  const std::vector<int> ranks = ranks_of(node);
+  return std::none_of(ranks.begin(), ranks.end(), [this](int rank) { return supervisor_.alive(rank); });
+}
+
+void Coordinator::let_leavers_go() {
+  for (auto& [node, told] : leaving_)
+    if (is_idle(node) && !std::exchange(told, true))
+      orders_.emplace_back(
+          node, FinishOrder{to_int(ExitCode::kPreempted), "this node leaves, and the others go on"});
 }
 
 void Coordinator::spare_joined(Instant, const std::string& host) {

@@ -102,6 +102,8 @@ bool GroupAgent::pass_orders(Instant now) {
   if (coordinator() == nullptr) return false;
   const auto orders = coordinator()->take_orders();
   for (const AddressedOrder& order : orders) {
+    if (order.node == leading_->node && std::holds_alternative<FinishOrder>(order.order))
+      group_.send_to_spares(to_json(order.order));  // that nobody needed
     if (order.node == leading_->node)
       hands_.carry_out(now, order.order);
     else

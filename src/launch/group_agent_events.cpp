@@ -101,7 +101,7 @@ void GroupAgent::handle(Instant now, const Received& event) {
   if (!order) return garbled(order.error());
   if (const auto* finish = std::get_if<FinishOrder>(&*order))
     return end(static_cast<ExitCode>(finish->code),
-               fmt::format("the job has ended: {} (exit code {})", finish->reason, finish->code));
+               fmt::format("the job has ended here: {} (exit code {})", finish->reason, finish->code));
   hands_.carry_out(now, *order);
 }
 

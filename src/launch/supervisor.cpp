@@ -51,9 +51,12 @@ Commands Supervisor::start(Instant now) {
   return start_workers(now);
 }
 
-// The most nodes of those that are ready on which the job can run; 0 = they are too few.
 int Supervisor::best_size() const {
-  const int ready = static_cast<int>(ready_.size());
+  return best_of(static_cast<int>(ready_.size()));
+}
+
+// The most nodes of `ready` on which the job can run; 0 = they are too few.
+int Supervisor::best_of(int ready) const {
   if (ready >= options_.num_nodes) return options_.num_nodes;
   int best = 0;
   for (const int size : options_.fewer_nodes)
@@ -89,6 +92,7 @@ Commands Supervisor::gather(Instant now) {
   state_ = State::kRunning;
   deadline_.reset();
   replacing_.reset();
+  grow_at_.reset();
   for (int rank = 0; rank < per_node() * static_cast<int>(nodes_.size()); ++rank) alive_.insert(rank);
   failed_ = hung_ = any_stopped_ = false;
   first_rank_.reset();
@@ -152,8 +156,10 @@ Commands Supervisor::stop_requested(Instant now) {
 }
 
 Commands Supervisor::node_ready(Instant now, int node) {
-  if (node < 0 || node >= options_.num_nodes) return {};
+  if (node < 0 || node >= options_.num_nodes || leaving_.contains(node)) return {};
   ready_.insert(node);
+  if (state_ == State::kRunning && !grow_at_ && best_size() > std::ssize(nodes_))
+    grow_at_ = now + options_.grow_patience;
   return state_ == State::kGathering ? gather(now) : Commands{};
 }
 
@@ -166,7 +172,24 @@ Commands Supervisor::grow(Instant now) {
   return {RequestStop{}};
 }
 
-Commands Supervisor::start_again_on_more(Instant now) {
+bool Supervisor::can_spare(int node) const {
+  if (options_.fewer_nodes.empty() || stopping_ || state_ == State::kIdle || done()) return false;
+  return best_of(static_cast<int>(ready_.size() - ready_.count(node))) > 0;
+}
+
+// Nobody waits for it to come back; a spare that takes its place is one more node later on.
+Commands Supervisor::node_leaves(Instant now, int node) {
+  ready_.erase(node);
+  leaving_.insert(node);
+  away_since_ = now - options_.shrink_grace;
+  const bool takes_part = std::find(nodes_.begin(), nodes_.end(), node) != nodes_.end();
+  if (state_ != State::kRunning || !takes_part || failed_ || growing_) return {};
+  growing_ = true;
+  deadline_ = now + options_.stop_grace;
+  return {RequestStop{}};
+}
+
+Commands Supervisor::start_again(Instant now) {
   const auto before = nodes_.size();
   ++incarnation_;
   rollback_ = 0;
@@ -178,6 +201,7 @@ Commands Supervisor::start_again_on_more(Instant now) {
 }
 
 Commands Supervisor::node_lost(Instant now, int node, const std::vector<int>& ranks) {
+  leaving_.erase(node);
   if (ready_.erase(node) == 1) away_since_ = now;
   const bool idle =
       state_ == State::kIdle || state_ == State::kGathering || state_ == State::kBackoff || done();
@@ -234,6 +258,10 @@ Commands Supervisor::abort(Instant now, ExitCode code, const std::string& reason
 }
 
 Commands Supervisor::tick(Instant now) {
+  if (grow_at_ && now >= *grow_at_) {
+    grow_at_.reset();
+    return grow(now);
+  }
   if (!deadline_ || now < *deadline_) return {};
   switch (state_) {
     case State::kRunning:
@@ -286,7 +314,7 @@ std::string Supervisor::name_unkillable() const {
 Commands Supervisor::all_gone(Instant now) {
   deadline_.reset();
   if (failed_ || final_code_) return after_failure(now);
-  if (growing_ && !stopping_ && (any_stopped_ || state_ == State::kKilling)) return start_again_on_more(now);
+  if (growing_ && !stopping_ && (any_stopped_ || state_ == State::kKilling)) return start_again(now);
   // A kill without a failure is the end of a stop that took too long, or was hurried.
   if (stopping_ && (any_stopped_ || state_ == State::kKilling)) return finish_stopped();
   return finish(ExitCode::kDone, "done");

@@ -16,6 +16,7 @@
 #include "llmtrain/control/epoch_fence.hpp"
 #include "llmtrain/core/filesystem.hpp"
 #include "llmtrain/job/run_dir.hpp"
+#include "llmtrain/monitor/recent_steps.hpp"
 #include "llmtrain/train/compute_setup.hpp"
 #include "llmtrain/train/error.hpp"
 #include "llmtrain/train/shard_report.hpp"
@@ -131,9 +132,9 @@ Status Checkpointer::save(const Progress& progress) {
   return status;
 }
 
-// On several nodes a leader that was cut off must not commit beside its successor.
+// A leader that was cut off must not commit beside its successor, on how few nodes it may go on.
 Status Checkpointer::check_epoch(FileSystem& files) const {
-  if (context_.plan.nodes == 1) return ok_status();
+  if (context_.request.epoch == 0) return ok_status();
   return check_not_fenced(files, RunDir(context_.request.run_dir).control().string(), context_.request.epoch);
 }
 
@@ -149,6 +150,9 @@ Result<Committed> Checkpointer::commit_shards(FileSystem& files,
     request.records.insert(request.records.end(), records.begin(), records.end());
   }
   request.extra_files = extra_files_;
+  // Without other agents nobody can take over from one that writes nothing down.
+  if (context_.request.epoch > 0)
+    request.extra_files.push_back({RecentSteps::kFile, context_.events.recent_steps().text()});
   request.may_commit = [&] { return check_epoch(files); };
   request.on_arrow = [&](std::string_view arrow) { context_.faults.at(arrow, progress.step); };
   context_.faults.at("commit", progress.step);

@@ -9,6 +9,7 @@
 namespace llmtrain {
 
 void ControlChannel::on(const Event& event) {
+  recent_steps_.saw(event);
   if (!socket_.valid()) return;
   const std::string line = to_json_line(event) + '\n';
   std::size_t sent = 0;

@@ -25,8 +25,9 @@ TEST_CASE("an epoch is claimed once, and what is written is seen by others", "[c
 
   REQUIRE(a.renew({1, 7, LeaseState::kHeld}));
   CHECK(b.look()->lease == LeaseRecord{1, 7, LeaseState::kHeld});
-  REQUIRE(a.publish(mine, {{0, "n0"}, {1, "n1"}}));
-  CHECK(*b.roster() == Roster{{0, "n0"}, {1, "n1"}});
+  const Legacy legacy{{{0, "n0"}, {1, "n1"}}, {{std::string("\0\xff\"", 3), "n2", "ate a step"}}};
+  REQUIRE(a.publish(mine, legacy));
+  CHECK(*b.legacy() == legacy);
 
   CHECK(*b.claim({2, 1, "n1", "10.0.0.2", 29400, "ghi"}));
   CHECK(a.look()->newest->epoch == 2);

@@ -153,7 +153,7 @@ TEST_CASE("a spare takes the lost one's number; who comes back then waits", "[co
 TEST_CASE("a new leader waits for the members of the epoch before, for a while", "[control]") {
   Membership members = table(4);
   GroupEvents events;
-  members.expect({{0, "n0"}, {1, "n1"}, {2, "n2"}, {3, "n3"}}, 3, kNow + Milliseconds{4'000}, events);
+  members.expect({{{0, "n0"}, {1, "n1"}, {2, "n2"}, {3, "n3"}}, {}}, 3, kNow + Milliseconds{4'000}, events);
   REQUIRE(count<MemberLost>(events) == 1);  // the leader of the epoch before
   CHECK(std::get<MemberLost>(events[0]).node == 3);
   const Admission back = join(members, 1, node_named("n1", 1));
@@ -185,4 +185,19 @@ TEST_CASE("an excluded node is refused, with the reason, wherever it asks; its n
   members.exclude(1, "n4 as well");
   CHECK(join(members, 4, node_named("n2")).refusal.has_value());
   CHECK_FALSE(join(members, 6, node_named("n2")).refusal.has_value());
+}
+
+TEST_CASE("what one leader excludes, the next one knows; a leader's own host too, once it leads no more",
+          "[control]") {
+  Membership first = table(3, true);
+  join(first, 1, node_named("n1", 1));
+  first.exclude(1, "n1 ate a step");
+  first.exclude(0, "n0 as well");
+  Membership next({node_named("n2", 2), 2, 3, 1, true, Milliseconds{4'000}});
+  GroupEvents events;
+  next.expect(first.legacy(), 0, kNow + Milliseconds{4'000}, events);
+  CHECK(next.legacy().excluded == first.legacy().excluded);
+  CHECK(join(next, 1, node_named("n1")).refusal->text == "n1 ate a step");
+  CHECK(join(next, 2, node_named("n0", 0)).refusal->text == "n0 as well");
+  CHECK_FALSE(join(next, 3, node_named("n3")).refusal.has_value());
 }

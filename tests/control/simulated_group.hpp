@@ -23,7 +23,7 @@ inline constexpr Milliseconds kDead{8'000};  // when TCP gives up a link that ge
 struct SharedDirectory {
   std::map<std::int64_t, EpochClaim> epochs;
   std::optional<LeaseRecord> lease;
-  Roster roster;
+  Legacy legacy;
 
   LeaseView look() const {
     LeaseView view;
@@ -234,13 +234,13 @@ class World {
       problem_ = "an epoch was skipped";
     if (won) owner_[wanted.epoch] = p.id;
     if (won && pick(0, 30) == 0 && !calm_) return crash(p.id, true);  // right after its claim
-    p.core->claimed(now_, won, claim, directory_.roster);
+    p.core->claimed(now_, won, claim, directory_.legacy);
   }
   void carry_out(Process& p, RenewCommand& renew) {
     if (now_ >= p.directory_lost_until) directory_.lease = renew.record;
   }
   void carry_out(Process& p, PublishCommand& publish) {
-    if (now_ >= p.directory_lost_until) directory_.roster = publish.roster;
+    if (now_ >= p.directory_lost_until) directory_.legacy = publish.legacy;
   }
   template <class... Words>
   void trace(const Process& p, fmt::format_string<Words...> format, Words&&... words) {

@@ -143,6 +143,10 @@ class Running:
             return 0
         return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")), 0)
 
+    def console(self):
+        """What it has said so far on stderr."""
+        return self.err_path.read_text(errors="replace")
+
     def finish(self, seconds=PATIENCE):
         try:
             self.process.wait(seconds)

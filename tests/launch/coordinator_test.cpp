@@ -1,12 +1,17 @@
 #include "llmtrain/launch/coordinator.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <span>
 #include <thread>
 
+#include "llmtrain/checkpoint/writer.hpp"
 #include "llmtrain/core/file_operations.hpp"
+#include "llmtrain/launch/missed_steps.hpp"
 #include "llmtrain/launch/restart_history.hpp"
 #include "llmtrain/launch/run_files.hpp"
+#include "llmtrain/monitor/recent_steps.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -43,6 +48,7 @@ class Leader {
     coordinator.emplace(std::move(options), run_, *files_, sink);
     coordinator->start(kNow);
   }
+  ~Leader() { coordinator.reset(); }  // its search still uses the files
 
   // Both nodes are there, and the search for a checkpoint is over: the orders to start.
   std::vector<StartOrder> start() {
@@ -104,20 +110,83 @@ TEST_CASE("coordinator: every node gets its ranks, and the epoch", "[launch]") {
   }
 }
 
-TEST_CASE("coordinator: a successor writes down that the leader before it was lost", "[launch]") {
+TEST_CASE("coordinator: a successor writes down that the leader was lost, and what the others saw",
+          "[launch]") {
   Leader leader({}, [](CoordinatorOptions& options) {
     options.node = 0;
     options.successor = true;
     options.supervisor.first_incarnation = 3;
   });
   leader.coordinator->node_lost(kNow, 1, "it led the epoch before, and was lost");
+  CHECK_FALSE(std::filesystem::exists(leader.run().incident(0)));  // node 0 has not said yet what it saw
+  RankNote note{.rank = 1, .node = 0, .step = 41, .phase = "reduce"};
+  note.collective = CollectiveNote{.count = 7, .group = "dp", .op = "all_reduce", .sequence = 77};
+  leader.coordinator->receive(kNow, 0, RanksSeen{1, {{.rank = 0, .step = 99}}});  // of another one
+  leader.coordinator->receive(kNow, 0, RanksSeen{2, {note}});
+  WorkerLeft left{
+      2, {.rank = 1, .pid = 1, .signaled = true, .code = 9, .cause = "signal 9", .by_agent = true}, note};
+  leader.coordinator->receive(kNow, 0, left);
+  leader.start();
   std::ifstream file(leader.run().incident(0));
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  for (const char* part :
-       {"\"kind\": \"node_lost\"", "\"incarnation\": 2", "\"node\": 1", "node 0 (alpha) leads"}) {
+  for (const char* part : {"\"kind\": \"node_lost\"",
+                           "\"incarnation\": 2",
+                           "\"node\": 1",
+                           "node 0 (alpha) leads",
+                           "\"sequence\": 77",
+                           "\"lost_steps\": 41",
+                           "signal 9"}) {
     INFO(text << "\n" << part);
     CHECK(text.find(part) != std::string::npos);
   }
+  CHECK(text.find("\"step\": 99") == std::string::npos);
+}
+
+// A leader stood still after step 3; its workers saved step 5, and nobody wrote down what came between.
+TEST_CASE("coordinator: a successor writes down the steps that its leader missed, once", "[launch]") {
+  const auto files = make_posix_filesystem();
+  std::string path;
+  Leader leader({}, [&](CoordinatorOptions& options) {
+    options.successor = true;
+    options.supervisor.first_incarnation = 3;
+    options.find_checkpoint = [&](int) { return Result<ResumePoint>(ResumePoint{path, 5, {}, {}}); };
+  });
+  RecentSteps recent;
+  std::ofstream metrics(leader.run().metrics());
+  for (const std::int64_t step : {2, 3, 4, 5}) {
+    StepReport report;
+    report.step = step;
+    recent.saw({1.5, 2, report});
+    if (step <= 3) metrics << to_metrics_line(report, 1.5, 2) << '\n';
+  }
+  metrics << "{\"step\": 4, \"lo" << std::flush;
+  const float value = 1;
+  const ShardFile shard{"weights",
+                        {whole_tensor({"w", DType::kFp32, {1}}, std::as_bytes(std::span(&value, 1)))}};
+  const SaveTarget target{leader.run().checkpoints().string(), 5, 2, 0, 1};
+  auto records = write_shards(*files, target, std::span(&shard, 1));
+  REQUIRE(records.ok());
+  CommitRequest request;
+  request.records = std::move(records).value();
+  const bool is_readable = GENERATE(true, false);
+  request.extra_files = {{RecentSteps::kFile, is_readable ? recent.text() : "{\"of\": \"another build\"}\n"}};
+  const auto committed = commit(*files, target, std::move(request));
+  REQUIRE(committed.ok());
+  path = committed->path;
+
+  leader.start();
+  std::vector<std::pair<int, std::int64_t>> written;
+  for (const Event& event : leader.sink.events)
+    if (const auto* step = std::get_if<StepReport>(&event.body))
+      written.emplace_back(event.incarnation, step->step);
+  const std::vector<std::pair<int, std::int64_t>> missed{{2, 4}, {2, 5}};
+  CHECK(written == (is_readable ? missed : decltype(missed){}));
+  if (!is_readable) return;  // and it has started all the same
+  std::ofstream(leader.run().metrics(), std::ios::app) << "ss\": 1}\n"
+                                                       << to_metrics_line(StepReport{5}, 1.5, 2) << '\n';
+  const auto again = find_missed_steps(*files, path, leader.run().metrics().string());
+  REQUIRE(again.ok());
+  CHECK(again->empty());
 }
 
 TEST_CASE("coordinator: the loss of a leader counts, and what came before it too", "[launch]") {
@@ -276,6 +345,42 @@ TEST_CASE("coordinator: one signal on every node is one stop; a second on one of
   for (const AddressedOrder& order : orders) CHECK(std::holds_alternative<StopOrder>(order.order));
   leader.coordinator->receive(kNow, 1, StopAsked{"SIGTERM"});
   CHECK(leader.orders<KillOrder>(1).size() == 1);
+}
+
+TEST_CASE("coordinator: a signal on one node of an elastic job is for that node alone", "[launch]") {
+  Leader leader({}, [](CoordinatorOptions& options) {
+    options.supervisor.fewer_nodes = {1};
+    options.resolve_for = [](int) -> Result<std::string> { return std::string(); };
+  });
+  leader.start();
+  leader.coordinator->receive(kNow, 1, StopAsked{"SIGTERM"});
+  CHECK(leader.orders<StopOrder>(0).size() == 1);
+  SECTION("which is let go when its workers are gone, and is no failure") {
+    for (const int rank : {0, 1, 2, 3}) {
+      leader.coordinator->receive(kNow, 1, StopAsked{"SIGTERM"});  // impatience changes nothing
+      WorkerLeft left;
+      left.end = {.rank = rank, .pid = 1, .code = 81};
+      leader.coordinator->receive(kNow, rank / 2, left);
+    }
+    leader.coordinator->tick(kNow);
+    CHECK(leader.orders<FinishOrder>(1) ==
+          std::vector<FinishOrder>{{75, "this node leaves, and the others go on"}});
+    leader.coordinator->node_lost(kNow, 1, "it left in good order");
+    leader.coordinator->tick(kNow);
+    CHECK(leader.orders<FinishOrder>(1).empty());
+    CHECK_FALSE(std::filesystem::exists(leader.run().incident(0)));
+    CHECK_FALSE(leader.coordinator->done());
+  }
+  SECTION("unless too few would be left") {
+    leader.coordinator->receive(kNow, 0, StopAsked{"SIGTERM"});
+    for (const int rank : {0, 1, 2, 3}) {
+      WorkerLeft left;
+      left.end = {.rank = rank, .pid = 1, .code = 81};
+      leader.coordinator->receive(kNow, rank / 2, left);
+    }
+    CHECK(leader.coordinator->done());
+    CHECK(leader.coordinator->code() == ExitCode::kPreempted);
+  }
 }
 
 TEST_CASE("coordinator: the key-value store reaches across nodes, for one incarnation", "[launch]") {
@@ -454,7 +559,9 @@ TEST_CASE("coordinator: a leader whose own node is to blame leads on, and a spar
   left.note.node = 0;
   leader.coordinator->receive(kNow, 0, left);
   leader.killed(1, 1);
-  CHECK(leader.coordinator->take_changes().empty());  // nobody else can take the leader's number
+  const auto second = leader.coordinator->take_changes();
+  REQUIRE(second.size() == 1);  // for later leaders; nobody else can take the leader's number
+  CHECK(second[0].kind == MembershipChange::Kind::kExclude);
   leader.coordinator->spare_joined(kNow, "gamma");
   const auto changes = leader.coordinator->take_changes();
   REQUIRE(changes.size() == 1);

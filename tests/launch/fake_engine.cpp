@@ -39,6 +39,7 @@
 #include "llmtrain/job/worker_request.hpp"
 #include "llmtrain/monitor/black_box.hpp"
 #include "llmtrain/monitor/events.hpp"
+#include "llmtrain/monitor/recent_steps.hpp"
 
 using namespace llmtrain;
 
@@ -234,6 +235,7 @@ class FakeWorker {
       commit_request.state.seed = spec_.run.seed;
       commit_request.state.spec_yaml = request_.spec_yaml;
       commit_request.records = std::move(records).value();
+      if (request_.epoch > 0) commit_request.extra_files = {{RecentSteps::kFile, recent_steps_.text()}};
       const auto done = commit(*files_, target, std::move(commit_request));
       if (!done) {
         fmt::print(stderr, "{}\n", done.error().message);
@@ -267,7 +269,10 @@ class FakeWorker {
   }
 
   void emit(EventBody body) {
-    if (request_.rank == 0) send_line(to_json_line({1.0, request_.incarnation, std::move(body)}));
+    if (request_.rank != 0) return;
+    const Event event{1.0, request_.incarnation, std::move(body)};
+    recent_steps_.saw(event);
+    send_line(to_json_line(event));
   }
   void send_line(std::string line) {
     line += '\n';
@@ -281,6 +286,7 @@ class FakeWorker {
   BlackBox& box_;
   Shared& shared_;
   std::vector<std::string> words_;
+  RecentSteps recent_steps_;
   std::int64_t step_ = 0;
   std::uint32_t asked_ = 0;  // of the store
 };

@@ -89,6 +89,20 @@ TEST_CASE("nodes: a spare takes the place of a lost node", "[launch]") {
   nodes.job.check_history(60);
 }
 
+TEST_CASE("nodes: a spare that nobody needed ends as the job does", "[launch]") {
+  LaunchedNodes nodes(2, "2:3");
+  nodes.job.script = "step_ms=20";
+  const int code = GENERATE(0, 73);
+  if (code != 0) nodes.job.script += " 1:15:0:exit73";
+  const int first = nodes.start(0);
+  const int second = nodes.start(1);
+  nodes.wait_for_step(3);
+  const int spare = nodes.start(-1);
+  CHECK(nodes.wait(spare) == code);
+  CHECK(nodes.wait(first) == code);
+  CHECK(nodes.wait(second) == code);
+}
+
 TEST_CASE("nodes: a stop signal to any agent stops all at one step with 75; a second one at once",
           "[launch]") {
   LaunchedNodes nodes(2);

@@ -246,6 +246,65 @@ TEST_CASE("supervisor: a small job grows at a checkpoint, by plan and at no cost
   }
 }
 
+TEST_CASE("supervisor: without checkpoints a small job grows after a while: the stop saves", "[launch]") {
+  auto supervisor = shrunk();
+  CHECK(supervisor.node_ready(kNow, 1).empty());
+  const Instant patience = kNow + SupervisorOptions{}.grow_patience;
+  CHECK(supervisor.tick(patience - Milliseconds{1}).empty());
+  CHECK(find<RequestStop>(supervisor.tick(patience)) != nullptr);
+  CHECK(supervisor.growing());
+  supervisor.worker_ended(patience, {.rank = 0, .code = 81});
+  const auto after = supervisor.worker_ended(patience, {.rank = 1, .code = 81});
+  REQUIRE(find<StartWorkers>(after) != nullptr);
+  CHECK(find<StartWorkers>(after)->nodes == std::vector<int>{0, 1});
+  CHECK(supervisor.tick(patience + patience).empty());  // once
+}
+
+TEST_CASE("supervisor: a node that is asked to leave an elastic job leaves at a step that is saved",
+          "[launch]") {
+  Supervisor supervisor(elastic());
+  CHECK_FALSE(supervisor.can_spare(1));
+  supervisor.start(kNow);
+  supervisor.node_ready(kNow, 0);
+  supervisor.node_ready(kNow, 1);
+  supervisor.step_finished(3);
+  CHECK(supervisor.can_spare(1));
+  CHECK(find<RequestStop>(supervisor.node_leaves(kNow, 1)) != nullptr);
+  CHECK_FALSE(supervisor.can_spare(0));  // the last one
+  for (const int rank : {0, 1, 2}) supervisor.worker_ended(kNow, {.rank = rank, .code = 81});
+  SECTION("and the others go on at once, at no cost") {
+    const auto after = supervisor.worker_ended(kNow, {.rank = 3, .code = 81});
+    CHECK(find<IncarnationFailed>(after) == nullptr);
+    CHECK(find<PlannedRestart>(after)->reason == "from 2 nodes to 1");
+    REQUIRE(find<StartWorkers>(after) != nullptr);
+    CHECK(find<StartWorkers>(after)->nodes == std::vector<int>{0});
+    CHECK(supervisor.num_restarts() == 0);
+    supervisor.node_ready(kNow, 1);  // it is still on its way out
+    CHECK(supervisor.grow(kNow).empty());
+    supervisor.node_lost(kNow, 1, {});
+    supervisor.node_ready(kNow, 1);  // and here it is again
+    CHECK(find<RequestStop>(supervisor.grow(kNow)) != nullptr);
+  }
+  SECTION("a stop of all that is asked for meanwhile wins") {
+    supervisor.stop_requested(kNow);
+    CHECK(finished(supervisor.worker_ended(kNow, {.rank = 3, .code = 81})) == ExitCode::kPreempted);
+  }
+  SECTION("a crash on the way is a crash, and it leaves all the same") {
+    const auto after = supervisor.worker_ended(kNow, {.rank = 3, .signaled = true, .code = 11});
+    CHECK(find<IncarnationFailed>(after) != nullptr);
+    REQUIRE(find<StartWorkers>(after) != nullptr);
+    CHECK(find<StartWorkers>(after)->nodes == std::vector<int>{0});
+  }
+}
+
+TEST_CASE("supervisor: no job but an elastic one can spare a node", "[launch]") {
+  Supervisor supervisor(two_nodes());
+  supervisor.start(kNow);
+  supervisor.node_ready(kNow, 0);
+  supervisor.node_ready(kNow, 1);
+  CHECK_FALSE(supervisor.can_spare(1));
+}
+
 TEST_CASE("supervisor: a node that is to blame is left out, and a spare takes its number", "[launch]") {
   Supervisor supervisor(leaving_out());
   supervisor.start(kNow);

@@ -59,13 +59,15 @@ class ControlGroup {
   // queued).
   virtual bool send(int node, std::string payload) = 0;
   virtual bool send_to_leader(std::string payload) = 0;
+  virtual void send_to_spares(const std::string& payload) = 0;
 
   // Leader. False: no spare waits, or the number is held by a live member.
   virtual bool promote_spare(int node) = 0;
   virtual int num_spares() const = 0;
   virtual void give_up(int node) = 0;
   // Leader: the member is refused with kPreflight and `reason`, now and whenever it comes again; so is its
-  // host, unless others of it are in the group.
+  // host, unless others of it are in the group. Later leaders of the job know it too. Of the leader itself it
+  // holds when it has come to be one no more.
   virtual void exclude(int node, const std::string& reason) = 0;
   // Leader: cannot go on, but others may. The lease is marked so that they need not wait; Fenced follows.
   virtual void yield_lead() = 0;

@@ -52,7 +52,7 @@ struct RenewCommand {
   LeaseRecord record;
 };
 struct PublishCommand {
-  Roster roster;
+  Legacy legacy;
 };
 using GroupCommand = std::
     variant<DialCommand, SendCommand, HangUpCommand, ClaimCommand, RenewCommand, PublishCommand, GroupEvent>;
@@ -64,8 +64,8 @@ class GroupCore {
 
   // Each of these may add commands; take() hands them over, in order.
   void lease_seen(Instant now, const LeaseView& view);
-  // `roster`: of the epoch before. Ignored unless won.
-  void claimed(Instant now, bool won, const EpochClaim& claim, const Roster& roster);
+  // `legacy`: of the epoch before. Ignored unless won.
+  void claimed(Instant now, bool won, const EpochClaim& claim, const Legacy& legacy);
   void linked(Instant now, LinkId link, bool dialed);  // both sides have proved themselves
   void note_problem(std::string what) { last_problem_ = std::move(what); }  // why nothing moves, for people
   void dial_failed(Instant now, const std::string& why, bool is_final);
@@ -76,6 +76,7 @@ class GroupCore {
 
   bool send(int node, std::string payload);
   bool send_to_leader(std::string payload);
+  void send_to_spares(const std::string& payload);
   bool promote_spare(Instant now, int node);
   void give_up(int node);
   void exclude(int node, const std::string& reason);
@@ -119,6 +120,7 @@ class GroupCore {
   void consider(Instant now, LinkId link, const Message& message);
   void lead(Instant now);
   void renew(LeaseState state);
+  void publish();
   void report_missing(Instant now);
   void fence(std::int64_t epoch);
   void drop_all_links();
@@ -146,7 +148,7 @@ class GroupCore {
   std::map<LinkId, Instant> strangers_;  // proved themselves, have not joined yet
   std::int64_t counter_ = 0;
   Instant last_renewal_{0};
-  Roster published_;
+  Legacy published_;
   bool gathered_ = false;
 };
 

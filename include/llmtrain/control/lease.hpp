@@ -48,4 +48,21 @@ struct RosterEntry {  // a member of the newest epoch, as its leader published i
 };
 using Roster = std::vector<RosterEntry>;
 
+struct Exclusion {       // a node that is not to be admitted again
+  std::string instance;  // of its process; empty: that was lost before
+  std::string host;
+  std::string reason;
+
+  bool operator==(const Exclusion&) const = default;
+};
+using Exclusions = std::vector<Exclusion>;
+
+// What the newest leader has published for those who come after it.
+struct Legacy {
+  Roster roster;
+  Exclusions excluded;
+
+  bool operator==(const Legacy&) const = default;
+};
+
 }  // namespace llmtrain

@@ -19,8 +19,8 @@ class LeaseStore {
   Result<LeaseView> look();
   Result<bool> claim(const EpochClaim& claim);  // false: somebody else has it
   Status renew(const LeaseRecord& record);
-  Status publish(const EpochClaim& leader, const Roster& roster);
-  Result<Roster> roster();  // as the last leader published it; empty when none did
+  Status publish(const EpochClaim& leader, const Legacy& legacy);
+  Result<Legacy> legacy();  // as the last leader published it; empty when none did
 
  private:
   Result<std::int64_t> newest_epoch();

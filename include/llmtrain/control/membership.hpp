@@ -52,14 +52,15 @@ class Membership {
   explicit Membership(MembershipOptions options) : options_(std::move(options)) {}
 
   // A new leader's start: who was in the epoch before, and who led it. They are waited for until `until`.
-  void expect(const Roster& roster, std::optional<int> lost_leader, Instant until, GroupEvents& events);
+  void expect(const Legacy& legacy, std::optional<int> lost_leader, Instant until, GroupEvents& events);
 
   Admission admit(Instant now, LinkId link, const JoinMessage& join);
   void heard(Instant now, LinkId link, GroupEvents& events);
   // `gone`: the process has ended; otherwise nothing more is known than that the link is dead.
   void closed(LinkId link, bool gone, const std::string& reason, GroupEvents& events);
-  LinkId remove(int node);                              // given up; the link to close
-  LinkId exclude(int node, const std::string& reason);  // not to be admitted again; the link to close
+  LinkId remove(int node);  // given up; the link to close
+  // Not to be admitted again; the link to close. The leader's own host is meant for those who come after it.
+  LinkId exclude(int node, const std::string& reason);
   std::optional<LinkId> promote(Instant now, int node, GroupEvents& events);  // the spare's link; absent: no
   // Who has fallen silent (`acks` tells of a link), and who of those expected has not come.
   template <class Acks>
@@ -69,7 +70,9 @@ class Membership {
   std::optional<int> node_of(LinkId link) const;
   LinkId link_of(int node) const;
   std::vector<LinkId> links() const;  // of members and spares
-  Roster roster() const;              // the leader included
+  std::vector<LinkId> spare_links() const;
+  Roster roster() const;  // the leader included
+  Legacy legacy() const { return {roster(), excluded_}; }
   int size() const { return static_cast<int>(members_.size()) + 1; }
   int num_spares() const { return static_cast<int>(spares_.size()); }
   bool complete() const { return size() >= options_.world_nodes; }
@@ -96,12 +99,7 @@ class Membership {
   std::map<int, std::string> expected_;  // of the epoch before, not here yet: their hosts
   Instant expected_until_{0};
   std::map<int, std::string> lost_;  // numbers nobody took over, and their hosts
-  struct Excluded {
-    std::string instance;  // empty: it was lost before
-    std::string host;
-    std::string reason;
-  };
-  std::vector<Excluded> excluded_;  // at most kMostExcluded
+  Exclusions excluded_;              // at most kMostExcluded
 };
 
 template <class Acks>

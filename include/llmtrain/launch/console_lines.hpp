@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "llmtrain/launch/node_messages.hpp"
 #include "llmtrain/discovery/tee.hpp"
+#include "llmtrain/launch/node_messages.hpp"
 #include "llmtrain/launch/worker_process.hpp"
 
 // Which lines of this node's workers people see while they are written: those that `--tee` chose, and

@@ -132,8 +132,12 @@ class Coordinator {
   JudgedFailure judge_failure(const FailureSigns& signs);
   void arrange_nodes(const std::vector<int>& nodes);
   void exclude_node(int node);
+  bool is_idle(int node) const;
+  void let_leavers_go();
   void lose_node(Instant now, const LostNode& lost);
-  void record_lost_leader(Instant now, const LostNode& lost);
+  bool takes_over_from(int incarnation) const;
+  void charge_lost_leader(Instant now, const LostNode& lost);
+  void close_lost_leader(Instant now);
   std::string name_of(int node) const;
   void write_status(Instant now);
   NodeStatus status_of(int node) const;
@@ -169,10 +173,12 @@ class Coordinator {
   std::map<int, std::vector<std::string>> last_words_;  // of ranks that failed, of this incarnation
   FailureEvidence evidence_;
   bool has_started_ = false;                // an incarnation, as the leader
+  bool lost_leader_ = false;                // an incident that waits for what the survivors saw
   FailureVerdict verdict_;                  // of the failure that is decided on
   std::map<int, StartOrder> start_orders_;  // of the incarnation, by node
   std::string yaml_;                        // resolved, of the incarnation
   std::map<int, int> stops_;                // stop signals by node
+  std::map<int, bool> leaving_;             // nodes that go while the job goes on; true: told that they may
   std::int64_t best_step_ = 0;
 
   BackgroundSearch search_;

@@ -9,9 +9,9 @@
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/core/filesystem.hpp"
 #include "llmtrain/core/result.hpp"
+#include "llmtrain/discovery/node_discovery.hpp"
 #include "llmtrain/job/load_job.hpp"
 #include "llmtrain/job/run_dir.hpp"
-#include "llmtrain/discovery/node_discovery.hpp"
 #include "llmtrain/monitor/events.hpp"
 
 // `launch` and `resume` behind their command lines: the rules of the run directory, then the agent.

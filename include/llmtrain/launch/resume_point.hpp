@@ -15,6 +15,7 @@ struct ResumePoint {
   std::string path;                          // step directory; empty = step 0, fresh
   std::int64_t step = 0;                     // last finished
   std::vector<CheckpointRejected> rejected;  // newer ones that were passed over
+  std::vector<Event> missed;                 // what nobody has written down yet: steps up to this one
 };
 
 // The newest checkpoint that passes every check; with `rollback` 1 the one before it, if there is one.

@@ -56,7 +56,9 @@ struct SupervisorOptions {
   Milliseconds backoff_max{10'000};
   Milliseconds join_timeout{600'000};  // how long an incarnation waits for nodes that are not there
   Milliseconds shrink_grace{30'000};   // and an elastic one, from when the last of them went away
-  Milliseconds spare_grace{10'000};    // how long a spare may take to replace a node that was left out
+  // How long nodes that are back wait for a checkpoint, before the job is stopped, and so saves, for them.
+  Milliseconds grow_patience{60'000};
+  Milliseconds spare_grace{10'000};  // how long a spare may take to replace a node that was left out
 };
 
 // How a worker process ended: a signal, or an exit code (core/exit_code.hpp, job/worker_exit.hpp).
@@ -83,7 +85,7 @@ struct StartWorkers {
   int rollback = 0;        // continue from the newest verified checkpoint (0), or from one further back (1)
   std::vector<int> nodes;  // that take part, ascending; all of them unless the job is elastic
 };
-struct PlannedRestart {  // no failure: more nodes are there. Comes before StartWorkers
+struct PlannedRestart {  // no failure: nodes have come, or leave. Comes before StartWorkers
   std::string reason;
 };
 struct RequestStop {};            // ask every worker to stop after its step
@@ -120,11 +122,16 @@ class Supervisor {
   Commands node_lost(Instant now, int node, const std::vector<int>& ranks);
   // The leader before is gone: whatever has not started yet is charged for that.
   Commands leader_lost(Instant now);
+  // Whether the others could go on without this node if it left now: the job is elastic, and enough stay.
+  bool can_spare(int node) const;
+  // It is asked to leave: all save and stop, and start again without it. It stays until it is lost.
+  Commands node_leaves(Instant now, int node);
   // A worker makes no progress although nobody waits for it: it is killed and counts as the cause.
   Commands worker_stalled(Instant now, int rank);
   // The agent could not do its part (start a worker, read a checkpoint): the job ends with `code`.
   Commands abort(Instant now, ExitCode code, const std::string& reason);
-  // A checkpoint has just been committed. A job on fewer nodes than could run is stopped to start on more.
+  // A checkpoint has just been committed. A job on fewer nodes than could run is stopped to start on more;
+  // tick() does the same when there is none for long.
   Commands grow(Instant now);
   // Time has passed. Due at deadline(), harmless at any other time.
   Commands tick(Instant now);
@@ -157,7 +164,8 @@ class Supervisor {
   Commands start_workers(Instant now);
   Commands gather(Instant now);
   Commands gathering_timed_out();
-  Commands start_again_on_more(Instant now);
+  Commands start_again(Instant now);
+  int best_of(int ready) const;
   std::vector<int> usable_nodes(Instant now) const;
   int best_size() const;
   bool exclude(int node, Instant now);
@@ -177,15 +185,17 @@ class Supervisor {
   std::set<int> ready_;     // nodes
   std::vector<int> nodes_;  // of the incarnation
   bool stopping_ = false;
-  Instant away_since_{0};         // when the last node went away that was there
-  Instant give_up_at_{0};         // while gathering
+  Instant away_since_{0};  // when the last node went away that was there
+  Instant give_up_at_{0};  // while gathering
+  std::set<int> leaving_;  // asked to, and still there
+  std::optional<Instant> grow_at_;
   std::optional<int> replacing_;  // the node that was left out and needs a spare
 
   // Of the incarnation that runs.
   bool failed_ = false;
   bool hung_ = false;  // workers waited for each other or stood still; nobody crashed
   bool any_stopped_ = false;
-  bool growing_ = false;
+  bool growing_ = false;  // or shrinking, because a node leaves: a stop that ends nothing
   bool aborted_ = false;
   std::optional<int> first_rank_;
   std::optional<int> first_node_;

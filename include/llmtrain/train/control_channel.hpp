@@ -4,6 +4,7 @@
 
 #include "llmtrain/core/unique_fd.hpp"
 #include "llmtrain/monitor/events.hpp"
+#include "llmtrain/monitor/recent_steps.hpp"
 
 // A worker's end of the socket to its agent: events go out as JSON lines.
 //
@@ -19,9 +20,13 @@ class ControlChannel : public EventSink {
   // Stamps `body` with the time and the incarnation and sends it.
   void emit(EventBody body);
 
+  // What went out of the last steps.
+  const RecentSteps& recent_steps() const { return recent_steps_; }
+
  private:
   UniqueFd socket_;
   int incarnation_;
+  RecentSteps recent_steps_;
 };
 
 }  // namespace llmtrain

@@ -172,9 +172,12 @@ def p16(test):
 def p17(test):
     """A frozen worker, which not even SIGKILL ends: its node is left out, and a spare takes its place."""
     _needs(test, "freezer")
-    with cgroup.Cgroup("freezer") as freezer, Cluster(test, spares=1, overrides=["resilience.stop_grace_s=3"]) as c:
-        c.start_all().wait_for_step(1)
-        c.start(2)
+    with cgroup.Cgroup("freezer") as freezer, Cluster(test, nodes=3, nnodes="2:3",
+                                                      overrides=["resilience.stop_grace_s=3"]) as c:
+        for node in range(3):
+            c.start(node)
+            if node == 1:
+                c.wait_for_step(1)
         c.wait_for_step(SAVED)
         frozen = c.worker(3)
         freezer.add(frozen)
