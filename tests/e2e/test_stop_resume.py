@@ -1,5 +1,6 @@
 """A run that is stopped, at any step and by any of its signals, ends as if it had never been."""
 
+import os
 import signal
 import unittest
 
@@ -43,6 +44,23 @@ class StopAndResume(E2eTest):
                 run = self.stop(f"stopped-{number}", 3, number)
                 self.resume(run)
                 self.assertEqual(run.last_step(), 20)
+
+    def test_a_signal_to_one_rank_stops_all_after_one_step(self):
+        layout = ("parallelism.dp=2", "parallelism.pp=2")
+        undisturbed, _ = self.launch("undisturbed", *layout)
+        running, run = self.start_launch("stopped", SLOW, *layout)
+        self.wait_for_step(run, 3, running)
+        os.kill(running.workers()[1], signal.SIGTERM)
+        self.assertEqual(running.finish().code, 75)
+        self.assertEqual(run.checkpoint_steps()[-1], run.last_step())
+        self.assertEqual(run.events("worker_exited"), [])
+        running = self.start("resume", run.path, *self.sets("faults=[{kind: sleep, ms: 100, each: step, incarnation: -1}]"))
+        self.wait_for_step(run, run.last_step() + 3, running)
+        running.signal(signal.SIGUSR1)
+        self.assertEqual(running.finish().code, 75)
+        self.resume(run)
+        self.assert_identical(run, undisturbed)
+        self.assertEqual([row["step"] for row in run.metrics()], list(range(1, 21)))
 
     def test_launch_again_continues(self):
         undisturbed, _ = self.launch("undisturbed")

@@ -1,4 +1,4 @@
-"""A real Slurm of two nodes on one host: slurmctld and two slurmd, without munge, in a temporary directory.
+"""A real Slurm of some nodes on one host: slurmctld and a slurmd for each, without munge, in a temporary directory.
 
 Nothing of the system's own Slurm is read or touched: another configuration, free ports, no cgroups. It needs
 the daemons of Debian's slurmctld and slurmd and root, since slurmd starts its jobs as their users. Whatever
@@ -44,11 +44,11 @@ SelectType=select/cons_tres
 ReturnToService=2
 JobRequeue=1
 KillWait=5
+SlurmdTimeout={slurmd_timeout}
 MailProg=/bin/true
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=4 RealMemory=4096 State=UNKNOWN
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=4 RealMemory=4096 State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
+{nodes}PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
 """
+NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=4096 State=UNKNOWN\n"
 
 
 def find(program):
@@ -78,11 +78,18 @@ def free_ports(count):
 
 
 class SlurmRig:
-    """with SlurmRig() as rig: rig.run("sbatch", ...)"""
+    """with SlurmRig() as rig: rig.run("sbatch", ...)
+
+    Nodes are n1, n2, ...; one whose slurmd is silent for `slurmd_timeout` seconds is taken for lost."""
+
+    def __init__(self, nodes=2, slurmd_timeout=300):
+        self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
+        self.slurmd_timeout = slurmd_timeout
 
     def __enter__(self):
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="llmtrain-slurm-"))
         self.daemons = []
+        self.slurmds = {}  # by node
         try:
             self._start()
         except BaseException:
@@ -91,18 +98,22 @@ class SlurmRig:
         return self
 
     def _start(self):
-        for name in ["state", "spool-n1", "spool-n2"]:
+        for name in ["state", *(f"spool-{node}" for node in self.nodes)]:
             (self.root / name).mkdir()
         self.conf = self.root / "slurm.conf"
         host = socket.gethostname().split(".")[0]
-        self.conf.write_text(CONF.format(host=host, root=self.root, ports=free_ports(3)))
+        ports = free_ports(1 + len(self.nodes))
+        nodes = "".join(NODE.format(name=node, host=host, port=port) for node, port in zip(self.nodes, ports[1:]))
+        self.conf.write_text(
+            CONF.format(host=host, root=self.root, ports=ports, nodes=nodes, slurmd_timeout=self.slurmd_timeout))
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
         self.environment["SLURM_CONF"] = str(self.conf)
         self.environment["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
         self._daemon("slurmctld", "-D", "-i", "-f", self.conf)
-        for node in ["n1", "n2"]:
-            self._daemon("slurmd", "-D", "-N", node, "-f", self.conf)
-        self.wait(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").stdout.split() == ["idle"] * 2, "two idle nodes")
+        for node in self.nodes:
+            self.slurmds[node] = self._daemon("slurmd", "-D", "-N", node, "-f", self.conf)
+        idle = ["idle"] * len(self.nodes)
+        self.wait(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").stdout.split() == idle, "idle nodes")
 
     def _daemon(self, program, *arguments):
         log = open(self.root / f"{program}-{len(self.daemons)}.console", "wb")
@@ -110,6 +121,7 @@ class SlurmRig:
             self.daemons.append(subprocess.Popen(
                 [find(program), *map(str, arguments)], env=self.environment, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True))
+        return self.daemons[-1]
 
     def __exit__(self, *_):
         if getattr(self, "conf", None) is not None:

@@ -128,11 +128,17 @@ class Script(unittest.TestCase):
         self.assertEqual(self.slurm.show(job)["ExitCode"], "71:0")
         self.assertIn("exit code 71: not started again", self.log())
 
-    def test_a_node_that_cannot_run_the_job_is_excluded(self):
-        job = self.start("n1 0 64\n* * 0\n", "launch.nodes=1", "launch.procs_per_node=4")
+    def node_is_excluded(self, code):
+        job = self.start(f"n1 0 {code}\n* * 0\n", "launch.nodes=1", "launch.procs_per_node=4")
         self.assertEqual(self.wait_for_end(job), "COMPLETED", self.log())
         self.assertEqual([line.split()[:2] for line in self.notes()], [["n1", "0"], ["n2", "1"]])
         self.assertEqual((self.work / "run/control/excluded-nodes").read_text(), "n1\n")
+
+    def test_a_node_that_cannot_run_the_job_is_excluded(self):
+        self.node_is_excluded(64)
+
+    def test_a_node_that_is_suspected_of_wrong_results_is_excluded(self):
+        self.node_is_excluded(77)
 
     def test_requeues_without_a_save_are_limited(self):
         job = self.start("* * 76\n", "launch.slurm.max_chain=1")

@@ -15,12 +15,8 @@ STEPS = 20
 PATIENCE = 240.0
 
 
-@unittest.skipIf(rig.missing(), rig.missing())
-class Training(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.slurm = rig.SlurmRig().__enter__()
-        cls.addClassCleanup(cls.slurm.__exit__, None, None, None)
+class SlurmTraining(unittest.TestCase):
+    """configs/cpu_2node.yaml under the rig `slurm` of the class."""
 
     def submit(self, work, *settings):
         sets = [word for setting in settings for word in ("--set", setting)]
@@ -30,11 +26,14 @@ class Training(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.strip()
 
-    def steps(self, work):
+    def rows(self, work):
         path = work / "run/metrics.jsonl"
         if not path.exists():
             return []
-        return [json.loads(line)["step"] for line in path.read_text().splitlines() if line.endswith("}")]
+        return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+
+    def steps(self, work):
+        return [row["step"] for row in self.rows(work)]
 
     def log(self, work):
         return "".join(path.read_text() for path in sorted(work.glob("*.log")))
@@ -51,6 +50,21 @@ class Training(unittest.TestCase):
         self.assertEqual(state, "COMPLETED", self.log(work))
         self.assertEqual(self.steps(work)[-1], STEPS)
 
+    def assert_identical(self, work, other):
+        last = f"run/checkpoints/step-{STEPS:08d}"
+        done = subprocess.run([LLMTRAIN, "ckpt", "diff", work / last, other / last], capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("identical", done.stdout)
+
+
+@unittest.skipIf(rig.missing(), rig.missing())
+class Training(SlurmTraining):
+    @classmethod
+    def setUpClass(cls):
+        cls.slurm = rig.SlurmRig().__enter__()
+        cls.addClassCleanup(cls.slurm.__exit__, None, None, None)
+
     def test_usr1_requeues_and_nothing_is_lost(self):
         quiet = self.slurm.root / "undisturbed"
         quiet.mkdir()
@@ -66,11 +80,7 @@ class Training(unittest.TestCase):
         self.finish(work, job)
         # Every step once: the stop was saved, and the next allocation went on behind it.
         self.assertEqual(self.steps(work), list(range(1, STEPS + 1)))
-        last = f"run/checkpoints/step-{STEPS:08d}"
-        done = subprocess.run([LLMTRAIN, "ckpt", "diff", quiet / last, work / last], capture_output=True, text=True,
-                              timeout=60)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("identical", done.stdout)
+        self.assert_identical(quiet, work)
 
 
 if __name__ == "__main__":
