@@ -78,7 +78,7 @@ Result<Leadership> lead(const LaunchRequest& request,
                         const MakeSink& make_sink,
                         const GroupAgentOptions::Epoch& epoch,
                         const ResumePoint& point,
-                        const std::string& log_dir) {
+                        const std::optional<std::string>& log_dir) {
   Leadership leadership;
   LLMTRAIN_ASSIGN(lock, lock_run(run, epoch.successor));
   leadership.lock = std::move(lock);
