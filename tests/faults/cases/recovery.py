@@ -76,9 +76,10 @@ def _leads(cluster):
 
 
 def p8(test):
-    """Two workers die, then their agent, then the leader while that agent joins again: no epoch has two leaders, and the job goes on."""
-    faults = ["{kind: kill, rank: 3, step: 3}", "{kind: kill, rank: 2, step: 5, incarnation: 1}",
-              "{kind: sleep, ms: 100, each: step, incarnation: 2}"]
+    """Workers die, then their agent, then the leader while that agent joins again: no epoch has two leaders, and the job goes on."""
+    kills = 2 if LONG else 1
+    faults = [f"{{kind: kill, rank: {3 - i}, step: {3 + 2 * i}, incarnation: {i}}}" for i in range(kills)]
+    faults.append(f"{{kind: sleep, ms: 100, each: step, incarnation: {kills}}}")
     with Cluster(test, faults=faults) as c:
         c.start_all().wait_for_step(SAVED)
         c.signal(c.agents[1].pid, signal.SIGKILL)
@@ -93,7 +94,7 @@ def p8(test):
         c.assert_same()
         incarnations = [row["incarnation"] for row in c.run.events("run_started")]
         test.assertEqual(incarnations, sorted(set(incarnations)), "one count for all agents, whoever leads")
-        test.assertGreaterEqual(len(incarnations), 4)
+        test.assertGreaterEqual(len(incarnations), kills + 2)
         epochs = sorted(epoch for epoch, _ in _leads(c))
         test.assertGreater(len(epochs), 1)
         test.assertEqual(epochs, list(range(epochs[0], epochs[0] + len(epochs))), "each once, none left out")
@@ -124,11 +125,9 @@ def c9(test):
         c.assert_same()
         test.assertEqual(len(c.incidents()), 2)
         for number, rank in enumerate((2, 1)):
-            incident = expect_incident(c, ["missing_call", "mismatched_call"], number=number)
-            test.assertIn(rank, incident["first_cause"], incident["verdict"])
-            test.assertRegex(incident["verdict"], r"all_reduce|reduce_scatter|all_gather")
-            test.assertRegex(incident["verdict"], r"(#|number |call )\d+")
-            test.assertRegex(incident["verdict"], r"\b(dp|tp|world)\b")
+            incident = expect_incident(c, ["missing_call", "mismatched_call"], [rank], number)
+            test.assertIn("all_reduce", incident["verdict"])
+            test.assertRegex(incident["verdict"], r"(all_reduce|number) \d+ of world")  # that of the step's sums
             before = max(m["time"] for m in c.run.metrics() if m["time"] < incident["time"])
             test.assertLess(incident["time"] - before, 30)
         return c.record("C9 a missing and a mis-shaped collective")
@@ -140,15 +139,20 @@ def _pauses(cluster):
     return [start - row["time"] for row, start in zip(cluster.run.events("restart"), times)]
 
 
-def c12(test):
-    """A worker that dies again and again: with progress the budget ends it, without any it is slowed down and stopped."""
+def _storm_with_progress(test):
     onward = [f"{{kind: exit, code: 9, rank: 1, step: {5 + i}, incarnation: {i}}}" for i in range(10)]
-    with Cluster(test, faults=onward, overrides=["resilience.max_restarts=3"], step_ms=20) as c:
+    with Cluster(test, name="onward", faults=onward, overrides=["resilience.max_restarts=3"], step_ms=20) as c:
         c.start_all().finish(66)
         test.assertEqual(len(c.run.events("restart")), 3)
         test.assertEqual(len(c.incidents()), 4)
         expect_incident(c, ["exit"], [1])
         c.assert_no_leftovers()
+
+
+def c12(test):
+    """A worker that dies again and again: with progress the budget ends it, without any it is slowed down and stopped."""
+    if LONG:  # tests/e2e/test_crash.py does this on one node
+        _storm_with_progress(test)
     again = ["{kind: exit, code: 9, rank: 1, step: 7, incarnation: -1}"]
     limits = ["resilience.max_restarts=50", "resilience.no_progress_limit=5"]
     with Cluster(test, name="again", faults=again, overrides=limits, step_ms=20) as c:
