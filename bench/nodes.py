@@ -92,6 +92,13 @@ class Job:
             if agent.poll() is None:
                 agent.kill()
             agent.wait()
+        for node in self.agents:  # torchrun's workers outlive their agent
+            for pid in self.in_namespace(node):
+                os.kill(pid, signal.SIGKILL)
+
+    def in_namespace(self, node):
+        listed = subprocess.run(["ip", "netns", "pids", self.network.space(node)], capture_output=True, text=True)
+        return [int(pid) for pid in listed.stdout.split()]
 
 
 class Llmtrain(Job):
