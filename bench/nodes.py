@@ -12,6 +12,7 @@ import PyTorch); needs root, iproute2 and nftables. Without a word all parts are
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -94,7 +95,8 @@ class Job:
             agent.wait()
         for node in self.agents:  # torchrun's workers outlive their agent
             for pid in self.in_namespace(node):
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def in_namespace(self, node):
         listed = subprocess.run(["ip", "netns", "pids", self.network.space(node)], capture_output=True, text=True)
