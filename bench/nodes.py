@@ -12,6 +12,7 @@ import PyTorch); needs root, iproute2 and nftables. Without a word all parts are
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -92,6 +93,14 @@ class Job:
             if agent.poll() is None:
                 agent.kill()
             agent.wait()
+        for node in self.agents:  # torchrun's workers outlive their agent
+            for pid in self.in_namespace(node):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def in_namespace(self, node):
+        listed = subprocess.run(["ip", "netns", "pids", self.network.space(node)], capture_output=True, text=True)
+        return [int(pid) for pid in listed.stdout.split()]
 
 
 class Llmtrain(Job):
