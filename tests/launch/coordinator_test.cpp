@@ -119,12 +119,14 @@ TEST_CASE("coordinator: a successor writes down that the leader was lost, and wh
   });
   leader.coordinator->node_lost(kNow, 1, "it led the epoch before, and was lost");
   CHECK_FALSE(std::filesystem::exists(leader.run().incident(0)));  // node 0 has not said yet what it saw
-  RankNote note{.rank = 1, .node = 0, .step = 41, .phase = "reduce"};
+  RankNote note{.rank = 0, .node = 0, .step = 41, .phase = "reduce"};
   note.collective = CollectiveNote{.count = 7, .group = "dp", .op = "all_reduce", .sequence = 77};
-  leader.coordinator->receive(kNow, 0, RanksSeen{1, {{.rank = 0, .step = 99}}});  // of another one
+  leader.coordinator->receive(kNow, 0, RanksSeen{1, {{.rank = 1, .step = 99}}});  // of another one
   leader.coordinator->receive(kNow, 0, RanksSeen{2, {note}});
-  WorkerLeft left{
-      2, {.rank = 1, .pid = 1, .signaled = true, .code = 9, .cause = "signal 9", .by_agent = true}, note};
+  WorkerLeft left;
+  left.incarnation = 2;
+  left.end = {.rank = 1, .pid = 1, .signaled = true, .code = 9, .cause = "signal 9", .by_agent = true};
+  left.note = {.rank = 1, .node = 0, .step = 40};
   leader.coordinator->receive(kNow, 0, left);
   leader.start();
   std::ifstream file(leader.run().incident(0));
