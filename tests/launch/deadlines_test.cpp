@@ -106,7 +106,8 @@ TEST_CASE("progress watch: a stopped process is overdue before anything was lear
   CHECK(see(milliseconds(1'000)).empty());
   CHECK(see(milliseconds(5'900)).empty());
   CHECK(see(milliseconds(6'000)) == std::vector<int>{1});
-  stopped.process_state = "S";  // continued in time: the count begins anew
+  stopped.process_state = "S";
+  stopped.wait_channel.clear();  // continued in time: the count begins anew
   CHECK(see(milliseconds(6'100)).empty());
   stopped.process_state = "T";
   CHECK(see(milliseconds(7'000)).empty());
