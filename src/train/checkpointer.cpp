@@ -202,7 +202,8 @@ Progress Checkpointer::restore(const std::string& step_dir) {
   const TrainState& state = reader.state();
   optimizer_.set_count(state.optimizer_steps);
   saved_step_ = resumed_from_ = state.step;
-  context_.black_box->step.store(state.step);  // who fails in the next step is not to be taken for one in the first
+  context_.black_box->step.store(
+      state.step);  // who fails in the next step is not to be taken for one in the first
   previous_ = reader.directory().substr(reader.directory().find_last_of('/') + 1);
   if (world_.rank() == 0) {
     context_.events.emit(

@@ -241,7 +241,7 @@ TEST_CASE("subprocess: grandchildren die with the group, whether the child is ki
       shell(fmt::format("sleep 1000 & echo $! > '{}'; {}", directory / "pid", killed ? "wait" : "exit 0")));
   REQUIRE(child.ok());
   const pid_t grandchild = pid_in(directory / "pid");
-  if (killed) child->kill_group();
+  if (killed) CHECK(child->kill_group().ok());
   const ProcessEnd end = wait_end(*child);
   CHECK(end.signaled == killed);
   until([&] { return !alive(grandchild); });
@@ -254,7 +254,7 @@ TEST_CASE("subprocess: a grandchild that left the group is adopted, found and ki
       shell(fmt::format("setsid sh -c 'echo $$ > \"{}\"; exec sleep 1000' & wait", directory / "pid")));
   REQUIRE(child.ok());
   const pid_t grandchild = pid_in(directory / "pid");
-  child->kill_group();
+  CHECK(child->kill_group().ok());
   wait_end(*child);
   CHECK(alive(grandchild));
   CHECK(kill_adopted_orphans({}) == 1);
