@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "llmtrain/launch/stack_request.hpp"
+#include "llmtrain/diagnosis/stack_request.hpp"
 
 namespace llmtrain {
 namespace {

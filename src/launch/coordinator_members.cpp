@@ -7,8 +7,6 @@
 #include "llmtrain/discovery/host_address.hpp"
 #include "llmtrain/launch/coordinator.hpp"
 
-#include "unix_time.hpp"
-
 // Nodes that come, fall silent and go.
 namespace llmtrain {
 
@@ -73,7 +71,7 @@ void Coordinator::lose_node(Instant now, const LostNode& lost) {
   for (const int rank : ranks) {
     if (!supervisor_.alive(rank)) continue;
     if (progress_) progress_->forget(rank);
-    incidents_.begin(now, unix_time(), supervisor_.incarnation(), "node lost");
+    incidents_.begin(now, clock_.now(), supervisor_.incarnation(), "node lost");
     incidents_.note_end(now, {.rank = rank, .cause = text});
   }
   changes_.push_back({MembershipChange::Kind::kPromoteSpare, node});
@@ -85,7 +83,7 @@ void Coordinator::lose_node(Instant now, const LostNode& lost) {
 void Coordinator::charge_lost_leader(Instant now, const LostNode& lost) {
   evidence_.lost(lost);
   if (std::exchange(lost_leader_, true)) return;  // another node went with it
-  incidents_.begin(now, unix_time(), supervisor_.incarnation() - 1, "lost leader");
+  incidents_.begin(now, clock_.now(), supervisor_.incarnation() - 1, "lost leader");
   carry_out(now, supervisor_.leader_lost(now));
   if (supervisor_.done()) return;
   write_history(now);
@@ -172,7 +170,7 @@ void Coordinator::write_status(Instant now) {
                                                                : "starting";
   status.max_restarts = options_.supervisor.max_restarts;
   for (int node = 0; node < num_nodes(); ++node) status.nodes.push_back(status_of(node));
-  status_.write(now, unix_time(), std::move(status));
+  status_.write(now, RunClock::time_of_day(), std::move(status));
 }
 
 NodeStatus Coordinator::status_of(int node) const {

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "llmtrain/core/file_operations.hpp"
+#include "llmtrain/diagnosis/verdict_text.hpp"
 #include "llmtrain/launch/run_files.hpp"
-#include "llmtrain/launch/verdict_text.hpp"
 
 namespace llmtrain {
 

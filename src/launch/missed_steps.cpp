@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "llmtrain/checkpoint/reader.hpp"
-#include "llmtrain/launch/log_tail.hpp"
+#include "llmtrain/logs/log_tail.hpp"
 #include "llmtrain/monitor/recent_steps.hpp"
 
 namespace llmtrain {
@@ -43,7 +43,7 @@ Result<std::vector<Event>> find_missed_steps(FileSystem& files,
   std::erase_if(steps, [&](const Event& event) {
     return Place{event.incarnation, std::get<StepReport>(event.body).step} <= newest;
   });
-  return std::move(steps);
+  return steps;
 }
 
 }  // namespace llmtrain

@@ -14,12 +14,12 @@
 #include "llmtrain/core/file_operations.hpp"
 #include "llmtrain/core/instant.hpp"
 #include "llmtrain/core/system_limits.hpp"
+#include "llmtrain/diagnosis/process_state.hpp"
+#include "llmtrain/diagnosis/stack_request.hpp"
+#include "llmtrain/diagnosis/worker_reports.hpp"
 #include "llmtrain/job/worker_exit.hpp"
 #include "llmtrain/job/worker_signals.hpp"
-#include "llmtrain/launch/process_state.hpp"
 #include "llmtrain/launch/run_files.hpp"
-#include "llmtrain/launch/stack_request.hpp"
-#include "llmtrain/launch/worker_reports.hpp"
 #include "llmtrain/shm/region.hpp"
 
 namespace llmtrain {

@@ -82,7 +82,11 @@ class Network:
         """Words before a command that is to run on `node`. The process stays the same: its pid is the command's.
 
         Not `ip netns exec`: it puts another /sys in place, without the control groups."""
-        return ["nsenter", f"--net=/run/netns/{self.space(node)}", "--"]
+        words = ["nsenter", f"--net=/run/netns/{self.space(node)}", "--"]
+        hosts = pathlib.Path("/etc/netns") / self.space(node) / "hosts"
+        if hosts.exists():
+            words += ["unshare", "--mount", "sh", "-c", f"mount --bind {hosts} /etc/hosts && exec \"$@\"", "sh"]
+        return words
 
     # ---- faults -------------------------------------------------------------------------------------------
     def link(self, node, up):

@@ -1,4 +1,4 @@
-#include "llmtrain/launch/incident.hpp"
+#include "llmtrain/diagnosis/incident.hpp"
 
 #include <cstring>
 #include <new>

@@ -13,8 +13,8 @@
 
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/core/file_operations.hpp"
-#include "llmtrain/launch/log_tail.hpp"
 #include "llmtrain/launch/run_lock.hpp"
+#include "llmtrain/logs/log_tail.hpp"
 #include "llmtrain/monitor/events.hpp"
 
 #include "tests/support/catch.hpp"

@@ -10,14 +10,15 @@
 #include <poll.h>
 
 #include "llmtrain/core/filesystem.hpp"
+#include "llmtrain/diagnosis/deadlines.hpp"
+#include "llmtrain/diagnosis/failure_evidence.hpp"
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/launch/background_search.hpp"
-#include "llmtrain/launch/deadlines.hpp"
-#include "llmtrain/launch/failure_evidence.hpp"
 #include "llmtrain/launch/incident_recorder.hpp"
 #include "llmtrain/launch/key_values.hpp"
 #include "llmtrain/launch/node_messages.hpp"
 #include "llmtrain/launch/resume_point.hpp"
+#include "llmtrain/launch/run_clock.hpp"
 #include "llmtrain/launch/silent_nodes.hpp"
 #include "llmtrain/launch/status_writer.hpp"
 #include "llmtrain/launch/supervisor.hpp"
@@ -155,6 +156,7 @@ class Coordinator {
   RunDir run_;
   FileSystem& files_;
   EventSink& sink_;
+  const RunClock clock_;
   Supervisor supervisor_;
   IncidentRecorder incidents_;
   std::vector<AddressedOrder> orders_;

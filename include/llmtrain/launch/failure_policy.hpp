@@ -8,8 +8,8 @@
 
 #include "llmtrain/core/exit_code.hpp"
 #include "llmtrain/core/instant.hpp"
+#include "llmtrain/diagnosis/verdict.hpp"
 #include "llmtrain/launch/restart_history.hpp"
-#include "llmtrain/launch/verdict.hpp"
 #include "llmtrain/spec/job_spec.hpp"
 
 // What is done about a failure: resilience.on_failure, with its budgets.

@@ -6,10 +6,10 @@
 
 #include "llmtrain/core/filesystem.hpp"
 #include "llmtrain/core/result.hpp"
+#include "llmtrain/diagnosis/incident.hpp"
+#include "llmtrain/diagnosis/verdict.hpp"
 #include "llmtrain/job/run_dir.hpp"
-#include "llmtrain/launch/incident.hpp"
 #include "llmtrain/launch/supervisor.hpp"
-#include "llmtrain/launch/verdict.hpp"
 
 // Collects one incident from its first sign to its recovery and writes <run>/incidents/incident-<n>.json.
 //

@@ -10,9 +10,9 @@
 #include <poll.h>
 
 #include "llmtrain/core/filesystem.hpp"
+#include "llmtrain/diagnosis/memory_watch.hpp"
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/launch/console_lines.hpp"
-#include "llmtrain/launch/memory_watch.hpp"
 #include "llmtrain/launch/node_messages.hpp"
 #include "llmtrain/launch/supervisor.hpp"
 #include "llmtrain/launch/worker_process.hpp"

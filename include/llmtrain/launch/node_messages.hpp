@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "llmtrain/core/result.hpp"
-#include "llmtrain/launch/incident.hpp"
-#include "llmtrain/launch/memory_watch.hpp"
+#include "llmtrain/diagnosis/incident.hpp"
+#include "llmtrain/diagnosis/memory_watch.hpp"
 #include "llmtrain/monitor/events.hpp"
 #include "llmtrain/monitor/rank_note.hpp"
 

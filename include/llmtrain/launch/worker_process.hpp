@@ -9,8 +9,8 @@
 #include "llmtrain/core/result.hpp"
 #include "llmtrain/core/unique_fd.hpp"
 #include "llmtrain/job/worker_request.hpp"
-#include "llmtrain/launch/log_capture.hpp"
 #include "llmtrain/launch/subprocess.hpp"
+#include "llmtrain/logs/log_capture.hpp"
 #include "llmtrain/monitor/black_box.hpp"
 
 // One rank as its agent holds it: the process, its black box, its control socket and its output.
