@@ -8,6 +8,12 @@
 #include "llmtrain/report/lineage.hpp"
 
 namespace llmtrain {
+namespace {
+
+// Seconds. A start that seems longer was dated by another clock, of a file server perhaps.
+constexpr double kLongestStart = 6 * 3600;
+
+}  // namespace
 
 std::string_view name(TimeClass which) {
   constexpr std::array<std::string_view, kNumTimeClasses> kNames = {
@@ -67,8 +73,8 @@ void TimeLedger::enter(int incarnation, double time) {
   incarnation_ = incarnation;
   if (!very_first && state_ == State::kFailed) return;
   const auto known = started_at_.find(incarnation);
-  const bool plausible =
-      known != started_at_.end() && known->second <= time && (very_first || known->second >= last_);
+  const bool plausible = known != started_at_.end() && known->second <= time &&
+                         known->second > time - kLongestStart && (very_first || known->second >= last_);
   if (very_first)
     last_ = newest_ = plausible ? known->second : time;
   else

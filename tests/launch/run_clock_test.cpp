@@ -4,7 +4,8 @@
 
 using namespace llmtrain;
 
-TEST_CASE("run clock: counts on from the time of day, and translates what this host has just read", "[launch]") {
+TEST_CASE("run clock: counts on from the time of day, and translates what this host has just read",
+          "[launch]") {
   const RunClock clock;
   const double before = RunClock::time_of_day();
   CHECK(clock.now() == Approx(before).margin(5));

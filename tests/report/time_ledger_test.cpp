@@ -87,6 +87,14 @@ TEST_CASE("ledger: a clock that is set back adds nothing", "[report]") {
 }
 
 // Whatever comes in whatever order: no part is negative, and all parts together are the time there was.
+TEST_CASE("ledger: a start that another clock dates a day earlier is not believed", "[report]") {
+  TimeLedger ledger({0}, {{0, 100'000 - 86'400}});
+  ledger.seen(0, 100'000);
+  ledger.step(0, 100'001, 1, 1.0);
+  ledger.finished(0, 100'001);
+  CHECK(ledger.totals({{0, kAllSteps}}).wall() == 1);
+}
+
 TEST_CASE("ledger: the parts sum to the wall time", "[report]") {
   std::mt19937_64 random(20260101);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); };
