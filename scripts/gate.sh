@@ -10,8 +10,8 @@ preset=${1:-}
 case $preset in
   asan) tests=() ;;
   tsan) tests=(shm_test shm_processes_test monitor_test data_test tokenizer_test control_test control_group_test
-               logs_test node_messages_test)
-        [[ ${LLMTRAIN_TEST_LONG:-} != 1 ]] || tests+=(launch_test launch_nodes_test) ;;
+               logs_test)
+        [[ ${LLMTRAIN_TEST_LONG:-} != 1 ]] || tests+=(node_messages_test launch_test launch_nodes_test) ;;
   *) echo "gate: unknown build '$preset'; allowed are asan and tsan" >&2; exit 2 ;;
 esac
 select=(--label-regex '^(unit|process|fuzz)$' --exclude-regex '^repo_')
