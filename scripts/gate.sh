@@ -2,16 +2,16 @@
 # One of the builds beside the release build, and what is run on it.
 #   scripts/gate.sh asan    plain plane under AddressSanitizer and UBSan with clang; its tests, and every fuzzer for seconds
 #   scripts/gate.sh tsan    the parts of the plain plane that use threads, under ThreadSanitizer; their tests. With
-#                           LLMTRAIN_TEST_LONG=1 whole jobs too: agents of one node and of several, without libtorch
+#                           LLMTRAIN_TEST_LONG=1 also data, and whole jobs: agents of one node and of several
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 preset=${1:-}
 case $preset in
   asan) tests=() ;;
-  tsan) tests=(shm_test shm_processes_test monitor_test data_test tokenizer_test control_test control_group_test
-               logs_test)
-        [[ ${LLMTRAIN_TEST_LONG:-} != 1 ]] || tests+=(node_messages_test launch_test launch_nodes_test) ;;
+  tsan) tests=(shm_test shm_processes_test monitor_test control_test control_group_test logs_test)
+        [[ ${LLMTRAIN_TEST_LONG:-} != 1 ]] ||
+          tests+=(data_test tokenizer_test node_messages_test launch_test launch_nodes_test) ;;
   *) echo "gate: unknown build '$preset'; allowed are asan and tsan" >&2; exit 2 ;;
 esac
 select=(--label-regex '^(unit|process|fuzz)$' --exclude-regex '^repo_')

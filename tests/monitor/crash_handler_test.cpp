@@ -150,7 +150,8 @@ TEST_CASE("crash handler: on request the main thread writes its stack and goes o
     const std::string text = child.read_until("llmtrain-stack end\n");
     INFO(text);
     CHECK_THAT(text, Contains("llmtrain-stack begin " + std::to_string(child.pid()) + "\n"));
-    CHECK_THAT(text, Contains("libc") && Contains("nanosleep"));
+    // It may not have come back from saying that it is ready.
+    CHECK_THAT(text, Contains("libc") && (Contains("nanosleep") || Contains("write")));
   }
   ::kill(child.pid(), SIGKILL);
   CHECK(WTERMSIG(child.end().status) == SIGKILL);
