@@ -8,13 +8,13 @@ import sys
 # torchrun 2.14.1, two agents with one worker each, the same kind of machine: measured by hand before this rig
 # existed, one repetition. A case without an entry was not tried with it.
 TORCHRUN = {
-    "P1": "seen after 0.1 s, all running again after 3.3 s",
-    "P6": "not noticed within 60 s; its worker lives on as an orphan",
-    "P7": "the other agent kills its healthy worker and exits 1 after 1.0 to 1.4 s: the job is lost",
-    "P9": "no reaction within 60 s",
-    "P10": "no reaction within 60 s",
-    "C1": "the worker is dead after 0.05 s, its agent exits 1; the other agent waits for a new node",
-    "N1": "no reaction within 150 s on either side",
+    "P1 kill -9 of a worker": "seen after 0.1 s, all running again after 3.3 s",
+    "P6 kill -9 of an agent": "not noticed within 60 s; its worker lives on as an orphan",
+    "P7 kill -9 of the leader": "the other agent kills its healthy worker and exits 1 after 1.0 to 1.4 s: the job is lost",
+    "P9 SIGSTOP of a worker": "no reaction within 60 s",
+    "P10 SIGSTOP of an agent": "no reaction within 60 s",
+    "C1 SIGTERM": "the worker is dead after 0.05 s, its agent exits 1; the other agent waits for a new node",
+    "N1 link down": "no reaction within 150 s on either side",
 }
 
 HEAD = """# Faults
@@ -46,7 +46,7 @@ def table(rows):
         lost = [row["lost_steps"] for row in mine if row["lost_steps"] is not None]
         verdicts = ", ".join(dict.fromkeys(str(row["verdict"]) for row in mine if row["verdict"]))
         cells = [case, len(mine), spread(r["detect_ms"] for r in mine), spread(r["recover_ms"] for r in mine),
-                 max(lost) if lost else "-", verdicts or "-", TORCHRUN.get(case.split()[0], "")]
+                 max(lost) if lost else "-", verdicts or "-", TORCHRUN.get(case, "")]
         lines.append("| " + " | ".join(map(str, cells)) + " |\n")
     return HEAD + "".join(lines)
 

@@ -59,10 +59,10 @@ class Rig(unittest.TestCase):
 
 class Table(unittest.TestCase):
     def test_medians_and_maxima_of_each_case(self):
-        rows = [{"case": "P1 x", "detect_ms": d, "recover_ms": None, "lost_steps": 2, "verdict": "signal"}
+        rows = [{"case": "P1 kill -9 of a worker", "detect_ms": d, "recover_ms": None, "lost_steps": 2, "verdict": "signal"}
                 for d in (10, 30, 20)]
         text = render.table(rows)
-        self.assertIn("| P1 x | 3 | 20 / 30 | - | 2 | signal |", text)
+        self.assertIn("| P1 kill -9 of a worker | 3 | 20 / 30 | - | 2 | signal |", text)
         self.assertIn("3.3 s", text)  # what torchrun does with it
 
 
