@@ -92,12 +92,12 @@ class Cluster:
     def mark_fault(self):
         self.fault_time = time.time()
 
-    def finish(self, code=0, nodes=None):
+    def finish(self, code=0, nodes=None, patience=PATIENCE):
         """Wait for the agents; each must end with `code`, or one of several."""
         codes = code if isinstance(code, tuple) else (code,)
         results = {}
         for node in self.agents if nodes is None else nodes:
-            results[node] = self.agents[node].finish(PATIENCE)
+            results[node] = self.agents[node].finish(patience)
             self.test.assertIn(results[node].code, codes, f"node {node}: {results[node]}")
         return results
 

@@ -40,9 +40,13 @@ def p4(test):
     with Cluster(test) as c:
         c.start_all().wait_for_step(SAVED)
         pids = [c.worker(rank) for rank in (2, 3)]
+        # At once, as the kernel does it to a group: the agent would kill the second when it sees the first.
+        agent = c.agents[1].pid
+        os.kill(agent, signal.SIGSTOP)
         c.mark_fault()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
+        os.kill(agent, signal.SIGCONT)
         c.finish()
         c.assert_same()
         expect_incident(c, ["signal"], [2, 3])
