@@ -101,9 +101,14 @@ bool Judge::ended() {
   const bool oom = first.signaled && first.code == kSigKill && was_out_of_memory(first.rank);
   if (oom) kind = FailureKind::kOutOfMemory;
   blame(kind, ranks, Confidence::kHigh);
+  v_.cause = first.cause;
   if (!oom && e_.crashes_at_step >= kSameCrash && fails_where_it_failed_before())
     kind = v_.kind = FailureKind::kDeterministicCrash;
-  sentence_ = fmt::format("{} ended by itself: {}{}", place_of(e_, ranks), first.cause, where_first());
+  sentence_ = fmt::format("{} ended by {}: {}{}",
+                          place_of(e_, ranks),
+                          ranks.size() == 1 ? "itself" : "themselves",
+                          first.cause,
+                          where_first());
   if (oom) sentence_ += ". The kernel killed for lack of memory there: " + memory_limit_of(first.rank);
   if (kind == FailureKind::kDeterministicCrash)
     sentence_ += fmt::format(". It is failure {} in a row at this step, and the one before was the same",
@@ -144,7 +149,7 @@ bool Judge::together(const EndNote& end, const std::vector<EndNote>& all) {
 }
 
 bool Judge::fails_where_it_failed_before() const {
-  if (!e_.before || e_.before->phase != v_.phase) return false;
+  if (!e_.before || e_.before->phase != v_.phase || e_.before->cause != v_.cause) return false;
   const auto failed_before = [&](int rank) {
     return std::count(e_.before->ranks.begin(), e_.before->ranks.end(), rank) > 0;
   };

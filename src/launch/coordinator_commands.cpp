@@ -165,7 +165,7 @@ JudgedFailure Coordinator::judge_failure(const FailureSigns& signs) {
   for (const auto& [rank, words] : last_words_)
     evidence.reports.push_back({rank, fmt::format("{}", fmt::join(words, "\n"))});
   evidence.unkillable = signs.unkillable;
-  evidence.before = FailurePlace{verdict_.culprits, verdict_.phase};
+  evidence.before = FailurePlace{verdict_.culprits, verdict_.phase, verdict_.cause};
   verdict_ = judge(evidence);
   JudgedFailure judged{verdict_.kind, verdict_.node};
   for (const int rank : signs.unkillable) judged.useless_nodes.insert(node_of(rank));

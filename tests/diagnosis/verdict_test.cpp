@@ -143,7 +143,7 @@ TEST_CASE("verdict: ends of one rank", "[diagnosis]") {
   SECTION("the third crash at one step") {
     Scene scene(2);
     scene.exited(1, 70).evidence.crashes_at_step = 3;
-    scene.evidence.before = {{0, 1}, "backward"};
+    scene.evidence.before = {{0, 1}, "backward", "exit 70: internal error"};
     expect(
         scene,
         FailureKind::kDeterministicCrash,
@@ -152,8 +152,11 @@ TEST_CASE("verdict: ends of one rank", "[diagnosis]") {
         "of step 9. It is failure 3 in a row at this step, and the one before was the same. A restart will "
         "not help: the same step fails each time; look at its data and its numbers.");
   }
-  SECTION("a crash after that of another rank, or somewhere else, may be chance") {
-    for (const FailurePlace& before : {FailurePlace{{0}, "backward"}, FailurePlace{{1}, "starting"}}) {
+  SECTION("a crash after that of another rank, somewhere else, or in another way, may be chance") {
+    for (const FailurePlace& before : {FailurePlace{{0}, "backward", "exit 70: internal error"},
+                                       FailurePlace{{1}, "starting", "exit 70: internal error"},
+                                       FailurePlace{{1}, "backward", "signal 11 (SIGSEGV)"},
+                                       FailurePlace{{0, 1}, "backward", ""}}) {
       Scene scene(2);
       scene.exited(1, 70).evidence.crashes_at_step = 2;
       scene.evidence.before = before;
@@ -169,7 +172,7 @@ TEST_CASE("verdict: several ends", "[diagnosis]") {
     expect(scene,
            FailureKind::kSignal,
            {0, 1},
-           "Ranks 0, 1 on node 0 (host0) ended by itself: signal 9 (SIGKILL), in backward of"
+           "Ranks 0, 1 on node 0 (host0) ended by themselves: signal 9 (SIGKILL), in backward of"
            " step 9.");
   }
   SECTION("what comes long after the first on one node is its consequence") {
@@ -207,7 +210,7 @@ TEST_CASE("verdict: several ends", "[diagnosis]") {
     expect(scene,
            FailureKind::kExit,
            {0, 1, 2, 3},
-           "Ranks 0-3 on nodes 0 (host0), 1 (host1) ended by itself: exit 71: diverged, in "
+           "Ranks 0-3 on nodes 0 (host0), 1 (host1) ended by themselves: exit 71: diverged, in "
            "backward of step 9.");
   }
 }

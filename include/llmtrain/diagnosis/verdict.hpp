@@ -59,10 +59,11 @@ struct GroupMembers {
   std::vector<int> ranks;
 };
 
-// Where a rank failed.
+// Where a rank failed, and how.
 struct FailurePlace {
   std::vector<int> ranks;
   std::string phase;  // of the first of them; empty: not known
+  std::string cause;  // "signal 11 (SIGSEGV)", as EndNote has it; empty: it did not end by itself
 };
 
 struct Evidence {
@@ -86,6 +87,7 @@ struct FailureVerdict {
   std::optional<int> node;                   // of the culprits, when they are on one
   std::string host;                          // of that node; may be empty
   std::string phase;                         // of the first culprit; empty: not known
+  std::string cause;                         // how that ended; empty: it did not end by itself
   std::int64_t last_step = 0;                // last finished step of the first culprit
   std::optional<CollectiveNote> collective;  // last call of the first culprit, or the one that is waited in
   std::vector<std::pair<int, int>> waiting;  // (who, for whom), at most 64 pairs
