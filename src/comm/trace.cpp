@@ -55,6 +55,11 @@ CommTrace::Call CommTrace::begin(const std::string& axis, std::string_view op, s
   return {&total, number, sequence, static_cast<std::uint64_t>(bytes)};
 }
 
+void CommTrace::add_exposed(const Call& call, std::int64_t ns) {
+  call.total->exposed_ms += static_cast<double>(ns) * 1e-6;
+  if (black_box_ != nullptr) black_box_->add_stood(ns);
+}
+
 void CommTrace::stand_in(const Call& call) {
   if (black_box_ == nullptr) return;
   CollectiveRecord& record = black_box_->standing;

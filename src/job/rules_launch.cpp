@@ -179,6 +179,8 @@ void check_resilience(Rules& rules) {
     rules.warning("resilience.restart_window_s", "has no effect: resilience.max_restarts is 0");
   if (resilience.hang_factor == 0 && rules.given("resilience.hang_min_s"))
     rules.warning("resilience.hang_min_s", "has no effect: resilience.hang_factor is 0");
+  if (!rules.spec.monitoring.trace_collectives && rules.given("resilience.straggler_share"))
+    rules.warning("resilience.straggler_share", "has no effect: monitoring.trace_collectives is false");
   if (resilience.hang_factor > 0 && resilience.hang_factor < 1)
     rules.error("resilience.hang_factor",
                 fmt::format("= {}: every step would be a hang; allowed: 0, or at least 1",

@@ -24,6 +24,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
       slots_(static_cast<std::size_t>(num_nodes())),
       status_(files, run.status().string()) {
   if (options_.deadlines) progress_.emplace(*options_.deadlines);
+  if (options_.stragglers) stragglers_.emplace(*options_.stragglers);
   std::iota(slots_.begin(), slots_.end(), 0);
   if (options_.successor) {
     const auto spec = parse_resolved(options_.resolved_yaml, "the job");

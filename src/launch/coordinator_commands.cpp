@@ -47,7 +47,9 @@ void Coordinator::carry_out(Instant now, const StartWorkers& command) {
   }
   const auto spec = parse_resolved(yaml_, "the job as it is started");
   has_started_ = true;
-  evidence_.forget(spec ? plan_run(*spec).mesh : MeshShape{});
+  const MeshShape mesh = spec ? plan_run(*spec).mesh : MeshShape{};
+  evidence_.forget(mesh);
+  if (stragglers_) stragglers_->start(mesh);
   if (options_.in_background) return search(command);
   start_from(now, prepare(command, yaml_));
 }

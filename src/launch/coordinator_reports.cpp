@@ -1,5 +1,6 @@
 // What nodes report: workers that ended, ranks that were seen, words, steps, stops, questions to the store.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "llmtrain/launch/coordinator.hpp"
 
@@ -97,8 +98,22 @@ void Coordinator::receive_from(Instant now, int, const RanksSeen& report) {
     evidence_.saw(note);
     status_.saw(now, note);
     if (progress_) progress_->sample(now, note);
+    if (stragglers_)
+      for (const StragglerChange& change : stragglers_->sample(note)) report_straggler(change);
     note_steps(now, note.step);
   }
+}
+
+void Coordinator::report_straggler(const StragglerChange& change) {
+  const std::string ranks = fmt::format("{}", fmt::join(change.ranks, ", "));
+  const auto known = hosts_.find(change.node);
+  const std::string host = known == hosts_.end() ? "" : known->second;
+  const std::string cause(to_string(change.cause));
+  if (change.over)
+    emit(StragglerOver{ranks, change.node, host, cause, change.step});
+  else
+    emit(StragglerFound{
+        ranks, change.node, host, cause, change.step, change.ms, change.peers_ms, change.step_ms});
 }
 
 void Coordinator::note_steps(Instant now, std::int64_t step) {

@@ -52,6 +52,11 @@ std::optional<DeadlineOptions> deadline_options(const ResilienceSpec& resilience
   return options;
 }
 
+std::optional<StragglerOptions> straggler_options(const ResilienceSpec& resilience) {
+  if (resilience.straggler_share == 0) return std::nullopt;
+  return StragglerOptions{.share = resilience.straggler_share};
+}
+
 LogLimits log_limits(const LogSpec& log) {
   LogLimits limits;
   limits.max_bytes = static_cast<std::uint64_t>(log.max_bytes);
@@ -192,6 +197,7 @@ CoordinatorOptions coordinator_options(const LaunchRequest& request,
     return to_yaml(to_tree(fitted));
   };
   options.deadlines = deadline_options(request.job.spec.resilience);
+  options.stragglers = straggler_options(request.job.spec.resilience);
   options.time_limit = end_of_allocation(request);
   if (options.time_limit) options.known_save = longest_save(files, run);
   // The first incarnation takes what was verified a moment ago.

@@ -45,6 +45,13 @@ void list_fields(Is<CollectiveNote> auto& note, auto&& field) {
   field("bytes", note.bytes);
   field("finished", note.finished);
 }
+void list_fields(Is<CostNote> auto& note, auto&& field) {
+  field("step", note.step);
+  field("total_ms", note.total_ms);
+  field("compute_ms", note.compute_ms);
+  field("data_ms", note.data_ms);
+  field("sending_ms", note.sending_ms);
+}
 void list_fields(Is<RankNote> auto& note, auto&& field) {
   field("rank", note.rank);
   field("node", note.node);
@@ -56,6 +63,7 @@ void list_fields(Is<RankNote> auto& note, auto&& field) {
   field("collective", note.collective);
   field("waiting", note.waiting);
   field("groups", note.groups);
+  field("costs", note.costs);
   field("process_state", note.process_state);
   field("wait_channel", note.wait_channel);
   field("stack", note.stack);

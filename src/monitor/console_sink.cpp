@@ -24,7 +24,7 @@ bool known(const std::optional<double>& value) {
 Severity severity_of(const EventBody& body) {
   if (const auto* note = std::get_if<Note>(&body)) return note->severity;
   if (std::holds_alternative<WorkerExited>(body) || std::holds_alternative<Restarted>(body) ||
-      std::holds_alternative<CheckpointRejected>(body))
+      std::holds_alternative<CheckpointRejected>(body) || std::holds_alternative<StragglerFound>(body))
     return Severity::kWarning;
   if (const auto* finished = std::get_if<RunFinished>(&body))
     return finished->code == 0 ? Severity::kInfo : Severity::kWarning;

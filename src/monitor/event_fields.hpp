@@ -77,6 +77,23 @@ LLMTRAIN_EVENT(WorkerExited,
                LLMTRAIN_FIELD(phase));
 LLMTRAIN_EVENT(
     Restarted, "restart", LLMTRAIN_FIELD(restarts), LLMTRAIN_FIELD(max_restarts), LLMTRAIN_FIELD(reason));
+LLMTRAIN_EVENT(StragglerFound,
+               "straggler",
+               LLMTRAIN_FIELD(ranks),
+               LLMTRAIN_FIELD(node),
+               LLMTRAIN_FIELD(host),
+               LLMTRAIN_FIELD(cause),
+               LLMTRAIN_FIELD(step),
+               LLMTRAIN_FIELD(ms),
+               LLMTRAIN_FIELD(peers_ms),
+               LLMTRAIN_FIELD(step_ms));
+LLMTRAIN_EVENT(StragglerOver,
+               "straggler_over",
+               LLMTRAIN_FIELD(ranks),
+               LLMTRAIN_FIELD(node),
+               LLMTRAIN_FIELD(host),
+               LLMTRAIN_FIELD(cause),
+               LLMTRAIN_FIELD(step));
 LLMTRAIN_EVENT(StopRequested, "stop_requested", LLMTRAIN_FIELD(signal));
 LLMTRAIN_EVENT(
     RunFinished, "run_finished", LLMTRAIN_FIELD(code), LLMTRAIN_FIELD(step), LLMTRAIN_FIELD(reason));

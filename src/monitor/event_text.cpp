@@ -91,6 +91,21 @@ std::string line_of(const WorkerExited& e) {
 std::string line_of(const Restarted& e) {
   return fmt::format("restart {} of at most {}: {}", e.restarts, e.max_restarts, e.reason);
 }
+std::string line_of(const StragglerFound& e) {
+  return fmt::format(
+      "straggler: {}: {} takes {:.0f} ms a step and {:.0f} ms on its peers, so that all wait for it "
+      "{:.0f} % of a step of {:.0f} ms",
+      straggler_name(e.ranks, e.node, e.host),
+      e.cause,
+      e.ms,
+      e.peers_ms,
+      e.step_ms > 0 ? 100 * (e.ms - e.peers_ms) / e.step_ms : 0,
+      e.step_ms);
+}
+std::string line_of(const StragglerOver& e) {
+  return fmt::format(
+      "{} keeps up again ({}), seen at step {}", straggler_name(e.ranks, e.node, e.host), e.cause, e.step);
+}
 std::string line_of(const StopRequested& e) {
   return fmt::format("{}: stopping after this step with a checkpoint; once more stops at once", e.signal);
 }
@@ -167,6 +182,14 @@ std::string short_duration(double seconds) {
   if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);
   if (s < 86400) return fmt::format("{}h{:02}m", s / 3600, s % 3600 / 60);
   return fmt::format("{}d{:02}h", s / 86400, s % 86400 / 3600);
+}
+
+std::string straggler_name(const std::string& ranks, int node, const std::string& host) {
+  return fmt::format("{} {} on node {}{}",
+                     ranks.find(',') == std::string::npos ? "rank" : "ranks",
+                     ranks,
+                     node,
+                     host.empty() ? "" : fmt::format(" ({})", host));
 }
 
 std::string step_line(const StepReport& r) {

@@ -34,6 +34,19 @@ CollectiveNote in_ring(const BlackBox& box, std::uint64_t number) {
   return note_of(number, record, record.finished_ns.load() != 0);
 }
 
+// Absent while the rank is writing them.
+std::optional<CostNote> costs_of(const StepCosts& costs) {
+  const auto ms = [](const std::atomic<std::int64_t>& ns) { return static_cast<double>(ns.load()) * 1e-6; };
+  CostNote note;
+  note.step = costs.step.load();
+  note.total_ms = ms(costs.total_ns);
+  note.compute_ms = ms(costs.compute_ns);
+  note.data_ms = ms(costs.data_ns);
+  note.sending_ms = ms(costs.sending_ns);
+  if (note.step == 0 || costs.writing.load() != note.step) return std::nullopt;
+  return note;
+}
+
 }  // namespace
 
 void fill_in(RankNote& note, const RankNote& earlier) {
@@ -50,6 +63,7 @@ RankNote look_at(int rank, const BlackBox& box, std::int64_t now_ns) {
   note.micro_batch = box.micro_batch.load();
   const std::int64_t heartbeat = box.heartbeat_ns.load();
   if (heartbeat > 0) note.heartbeat_age_s = static_cast<double>(now_ns - heartbeat) * 1e-9;
+  note.costs = costs_of(box.costs);
   const std::uint64_t count = box.num_collectives.load();
   if (count == 0) return note;
   note.collective = in_ring(box, count);

@@ -116,6 +116,20 @@ std::string incidents_part(const RunHistory& h) {
          });
 }
 
+std::string stragglers_part(const RunHistory& h) {
+  if (h.stragglers.empty()) return "";
+  const std::string header =
+      "<th>found (UTC)</th><th class=\"n\">step</th><th class=\"n\">until step</th><th>who</th><th>cause</th>"
+      "<th class=\"n\">ms a step</th><th class=\"n\">of its peers</th><th class=\"n\">of a step lost</th>";
+  return "<h2>Stragglers</h2>\n" + table(header, h.stragglers, [](const StragglerNote& s) {
+           return fmt::format("<td>{}</td>", time_label(s.time)) + step_cell(s.step) +
+                  step_cell(s.until_step) + text_cell(straggler_name(s.ranks, s.node, s.host)) +
+                  fmt::format("<td>{}</td>", html_text(s.cause)) + number_cell(fmt::format("{:.0f}", s.ms)) +
+                  number_cell(fmt::format("{:.0f}", s.peers_ms)) +
+                  number_cell(fmt::format("{:.0f} %", 100 * s.share()));
+         });
+}
+
 std::string incarnations_part(const RunHistory& h) {
   const std::string header =
       "<th class=\"n\">#</th><th>started (UTC)</th><th class=\"n\">lasted</th><th class=\"n\">from "
@@ -168,7 +182,7 @@ std::string report_html(const RunHistory& h) {
                       &h.eval,
                       h.incidents);
     page += curve_svg({"tokens a second", "by step"}, h.rate, nullptr, h.incidents);
-    page += ledger_part(h) + incidents_part(h) + incarnations_part(h);
+    page += ledger_part(h) + incidents_part(h) + stragglers_part(h) + incarnations_part(h);
   }
   return page + notes_part(h) + "</body></html>\n";
 }

@@ -11,7 +11,7 @@ namespace {
 
 using namespace lenient;
 
-constexpr std::array<std::pair<std::string_view, EventKind>, 13> kKinds = {
+constexpr std::array<std::pair<std::string_view, EventKind>, 15> kKinds = {
     {{"run_started", EventKind::kRunStarted},
      {"eval", EventKind::kEval},
      {"checkpoint_saved", EventKind::kCheckpointSaved},
@@ -19,6 +19,8 @@ constexpr std::array<std::pair<std::string_view, EventKind>, 13> kKinds = {
      {"checkpoint_rejected", EventKind::kCheckpointRejected},
      {"worker_exited", EventKind::kWorkerExited},
      {"restart", EventKind::kRestart},
+     {"straggler", EventKind::kStraggler},
+     {"straggler_over", EventKind::kStragglerOver},
      {"stop_requested", EventKind::kStopRequested},
      {"run_finished", EventKind::kRunFinished},
      {"note", EventKind::kNote},
@@ -113,6 +115,11 @@ std::optional<EventRow> event_row(std::string_view line) {
   row.layout = text(object, "layout");
   row.path = text(object, "path");
   row.severity = text(object, "severity");
+  row.ranks = text(object, "ranks");
+  row.node = small(object, "node", -1);
+  row.host = text(object, "host");
+  row.peers_ms = std::max(0.0, number(object, "peers_ms").value_or(0));
+  row.step_ms = std::max(0.0, number(object, "step_ms").value_or(0));
   row.text = first_text(object, {"cause", "reason", "signal", "text"});
   return row;
 }

@@ -58,6 +58,20 @@ Json to_object(const StopNote& note) {
   return {{"time", note.time}, {"incarnation", note.incarnation}, {"signal", note.signal}};
 }
 
+Json to_object(const StragglerNote& note) {
+  return {{"time", note.time},
+          {"incarnation", note.incarnation},
+          {"step", note.step},
+          {"until_step", step_or_null(note.until_step)},
+          {"ranks", note.ranks},
+          {"node", note.node},
+          {"host", note.host},
+          {"cause", note.cause},
+          {"ms", note.ms},
+          {"peers_ms", note.peers_ms},
+          {"step_ms", note.step_ms}};
+}
+
 template <class Item>
 Json to_array(const std::vector<Item>& items) {
   Json array = Json::array();
@@ -116,6 +130,7 @@ std::string report_json(const RunHistory& h) {
         {"rejected", to_array(h.rejected)}}},
       {"evaluations", {{"count", h.evaluations}, {"newest_loss", or_null(h.newest_eval_loss)}}},
       {"stops", to_array(h.stops)},
+      {"stragglers", to_array(h.stragglers)},
       {"input", input_object(h.input)}};
   return root.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

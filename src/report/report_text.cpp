@@ -76,6 +76,19 @@ std::string incarnations_text(const RunHistory& history) {
          });
 }
 
+std::string straggler_row(const StragglerNote& s) {
+  return fmt::format(
+      "{} step {} to {}: {}: {} took {:.0f} ms a step and {:.0f} ms on its peers, {:.0f} % of a step",
+      time_label(s.time),
+      s.step,
+      s.until_step < 0 ? "the end" : std::to_string(s.until_step),
+      straggler_name(s.ranks, s.node, s.host),
+      s.cause,
+      s.ms,
+      s.peers_ms,
+      100 * s.share());
+}
+
 std::string incident_text(const IncidentRecord& incident) {
   return fmt::format("{:>4} {} step {}: {}",
                      incident.number,
@@ -188,6 +201,7 @@ std::string report_text(const RunHistory& history) {
       history.checkpoints_saved > 0 ? ", " + short_bytes(history.checkpoint_bytes) + " in all" : "");
   text += ledger_text(history) + incarnations_text(history);
   text += incidents_text(history.incidents);
+  if (!history.stragglers.empty()) text += "\nStragglers\n" + newest_rows(history.stragglers, straggler_row);
   if (!history.rejected.empty())
     text += "\nCheckpoints passed over\n" + newest_rows(history.rejected, [](const RejectedNote& note) {
               return fmt::format("{} {}: {}", time_label(note.time), note.path, note.reason);

@@ -121,6 +121,13 @@ class Collector {
       case EventKind::kStopRequested:
         keep(history_.stops, {event.time, event.incarnation, event.text});
         return ledger_.seen(event.incarnation, event.time);
+      case EventKind::kStraggler:
+        keep(history_.stragglers, straggler_note(event));
+        return ledger_.seen(event.incarnation, event.time);
+      case EventKind::kStragglerOver:
+        for (StragglerNote& straggler : history_.stragglers)
+          if (straggler.until_step < 0 && ends(event, straggler)) straggler.until_step = event.step;
+        return ledger_.seen(event.incarnation, event.time);
       case EventKind::kRunFinished: return finished(event, incarnation);
       case EventKind::kNote:
       case EventKind::kTotals:
@@ -235,6 +242,27 @@ void conclude(RunHistory& history, std::map<int, Incarnation>& incarnations, con
 }
 
 }  // namespace
+
+StragglerNote straggler_note(const EventRow& found) {
+  StragglerNote note;
+  note.time = found.time;
+  note.incarnation = found.incarnation;
+  note.step = found.step;
+  note.ranks = found.ranks;
+  note.node = found.node;
+  note.host = found.host;
+  note.cause = found.text;
+  note.ms = found.ms;
+  note.peers_ms = found.peers_ms;
+  note.step_ms = found.step_ms;
+  return note;
+}
+
+// Ranks that were found together may keep up again one after the other: the first of them counts.
+bool ends(const EventRow& over, const StragglerNote& straggler) {
+  return over.incarnation == straggler.incarnation && over.node == straggler.node &&
+         over.text == straggler.cause && over.step >= straggler.step;
+}
 
 Result<RunHistory> read_history(FileSystem& files, const RunDir& run, const HistoryOptions& options) {
   RunHistory history;

@@ -83,6 +83,7 @@ Result<Events> read_events(FileSystem& files, const RunDir& run, RunStatus& stat
       if (events.finish) events.failed_at = 0;
       events.finish.reset();
       events.stop.clear();
+      status.stragglers.clear();
     }
     status.incarnation = std::max(status.incarnation, event->incarnation);
     if (event->kind == EventKind::kRunStarted) {
@@ -97,6 +98,10 @@ Result<Events> read_events(FileSystem& files, const RunDir& run, RunStatus& stat
         status.restarts = event->restarts;
         status.max_restarts = event->max_restarts;
       }
+    } else if (event->kind == EventKind::kStraggler) {
+      status.stragglers.push_back(straggler_note(*event));
+    } else if (event->kind == EventKind::kStragglerOver) {
+      std::erase_if(status.stragglers, [&](const StragglerNote& known) { return ends(*event, known); });
     } else if (event->kind == EventKind::kStopRequested) {
       events.stop = event->text;
     } else if (event->kind == EventKind::kRunFinished) {

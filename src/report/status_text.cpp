@@ -108,6 +108,18 @@ Json incident_object(const std::optional<IncidentRecord>& i) {
           {"lost_steps", or_null(i->lost_steps)}};
 }
 
+Json stragglers_array(const std::vector<StragglerNote>& stragglers) {
+  Json array = Json::array();
+  for (const StragglerNote& s : stragglers)
+    array.push_back({{"ranks", s.ranks},
+                     {"node", s.node},
+                     {"host", s.host},
+                     {"cause", s.cause},
+                     {"step", s.step},
+                     {"share", s.share()}});
+  return array;
+}
+
 Json nodes_array(const std::optional<StatusFile>& agents) {
   if (!agents) return Json::array();
   const Json parsed = Json::parse(to_json(*agents), nullptr, false);
@@ -141,6 +153,13 @@ std::string status_text(const RunStatus& s, std::optional<double> now) {
                             i->action.empty() ? "" : fmt::format(" ({})", i->action)));
   else if (s.state != RunState::kNew)
     text += row("incident", "none");
+  for (const StragglerNote& straggler : s.stragglers)
+    text += row("straggler",
+                fmt::format("{}: {} since step {}, {:.0f} % of a step",
+                            straggler_name(straggler.ranks, straggler.node, straggler.host),
+                            straggler.cause,
+                            straggler.step,
+                            100 * straggler.share()));
   if (s.newest_time)
     text +=
         row("last record",
@@ -175,6 +194,7 @@ std::string status_json(const RunStatus& s, int indent) {
                      {"checkpoint_problem", s.checkpoint_problem},
                      {"incidents", s.incidents},
                      {"newest_incident", incident_object(s.newest_incident)},
+                     {"stragglers", stragglers_array(s.stragglers)},
                      {"logs", s.logs},
                      {"nodes", nodes_array(s.agents)}};
   return root.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";

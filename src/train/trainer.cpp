@@ -1,5 +1,6 @@
 #include "llmtrain/train/trainer.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <deque>
 
@@ -107,7 +108,15 @@ Trainer::StepResult Trainer::step(std::int64_t k) {
 
   p_.black_box.step.store(k);
   p_.black_box.enter(Phase::kIdle);
+  write_costs(k);
   return result;
+}
+
+// Without a trace nobody knows how long it stood in collectives.
+void Trainer::write_costs(std::int64_t k) {
+  if (!p_.spec.monitoring.trace_collectives) return;
+  const bool host_computes = p_.spec.run.device == Device::kCpu;
+  p_.black_box.write_costs(k, host_computes, std::chrono::nanoseconds(sending_.total()).count());
 }
 
 // Forward and backward of every micro-batch. Gradients are sums over tokens divided by the nominal tokens
@@ -133,6 +142,7 @@ StepSums Trainer::accumulate_gradients(std::int64_t k, std::vector<std::int64_t>
 
 MicroBatch Trainer::next_micro_batch(std::vector<std::int64_t>& samples) {
   p_.black_box.enter(Phase::kDataWait);
+  p_.faults.at("data", progress_.step + 1);
   const TokenBatch tokens = value_or_throw(p_.batches.next());
   samples.insert(samples.end(), tokens.sample_ids.begin(), tokens.sample_ids.end());
   return to_micro_batch(tokens, p_.cut);

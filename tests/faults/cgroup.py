@@ -8,7 +8,7 @@ import uuid
 
 ROOT = pathlib.Path("/sys/fs/cgroup")
 # Version 2: the controller that must be enabled; a freezer is part of every group.
-CONTROLLERS = {"memory": "memory", "pids": "pids", "freezer": ""}
+CONTROLLERS = {"memory": "memory", "pids": "pids", "cpu": "cpu", "freezer": ""}
 
 
 def _version_2(controller):
@@ -92,6 +92,16 @@ class Cgroup:
 
     def limit_processes(self, count):
         (self.path / "pids.max").write_text(str(count))
+
+    def limit_cpu(self, share):
+        """`share` of one core."""
+        period_us = 20_000  # short, so that steps of a tenth of a second all have their part
+        quota_us = int(share * period_us)
+        if self.version == 1:
+            (self.path / "cpu.cfs_period_us").write_text(str(period_us))
+            (self.path / "cpu.cfs_quota_us").write_text(str(quota_us))
+        else:
+            (self.path / "cpu.max").write_text(f"{quota_us} {period_us}")
 
     def freeze(self, frozen):
         if (self.path / "freezer.state").exists():

@@ -131,6 +131,9 @@ class Network:
         _run("tc", "-n", self.space(node), "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "32k",
              "latency", "400ms")
 
+    def unlimit(self, node):
+        _run("tc", "-n", self.space(node), "qdisc", "del", "dev", "eth0", "root")
+
     def heal(self):
         for node in range(self.nodes):
             _run(*self.inside(node), "nft", "delete table inet faults", check=False)

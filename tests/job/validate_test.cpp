@@ -289,7 +289,7 @@ TEST_CASE("validate: what the rules leave is accepted", "[job]") {
       {"launch.nodes=2",
        "parallelism.dp=2",
        "resilience.on_failure={crash: stop, node_lost: restart_excluding_node}"},
-      {"resilience={restart_window_s: 3600, hang_factor: 0, startup_timeout_s: 60}"},
+      {"resilience={restart_window_s: 3600, hang_factor: 0, startup_timeout_s: 60, straggler_share: 0}"},
       {"faults=[{kind: io, nth: 3, error: EDQUOT}, {kind: exit, code: 3, point: commit_rename}, {kind: oom, "
        "mib: 10}]"},
       {"run.name=on"},
@@ -356,6 +356,8 @@ TEST_CASE("validate: a field without effect is a warning", "[job]") {
       {{"data.valid=[{path: synthetic}]", "data.valid_fraction=0.1", "train.eval_interval=2"},
        "data.valid_fraction: has no effect"},
       {{"train.eval_steps=3"}, "train.eval_steps: has no effect"},
+      {{"monitoring.trace_collectives=false", "resilience.straggler_share=0.1"},
+       "resilience.straggler_share: has no effect: monitoring.trace_collectives is false"},
       {{"checkpoint={keep_every: 10, keep_last: 0, interval: 5}"},
        "checkpoint.keep_every: has no effect: checkpoint.keep_last is 0"},
       {{"checkpoint.keep_every=10"}, "checkpoint.keep_every: has no effect: checkpoint.interval is 0"},

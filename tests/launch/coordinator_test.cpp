@@ -8,6 +8,7 @@
 
 #include "llmtrain/checkpoint/writer.hpp"
 #include "llmtrain/core/file_operations.hpp"
+#include "llmtrain/job/load_job.hpp"
 #include "llmtrain/launch/missed_steps.hpp"
 #include "llmtrain/launch/restart_history.hpp"
 #include "llmtrain/launch/run_files.hpp"
@@ -94,6 +95,21 @@ class Leader {
   std::unique_ptr<FileSystem> files_ = make_posix_filesystem();
   RunDir run_;
 };
+
+// Of four ranks that do the same work.
+std::string resolved_yaml_of_two_nodes() {
+  const std::string text =
+      "version: 1\n"
+      "model: {vocab_size: 64, hidden_size: 32, num_layers: 1, num_heads: 2}\n"
+      "data: {seq_length: 8, train: [{path: synthetic}]}\n"
+      "parallelism: {dp: 4}\n"
+      "batch: {micro_batch_size: 1}\n"
+      "train: {duration: 200 steps}\n"
+      "launch: {nodes: 2, procs_per_node: 2}\n";
+  const JobReport report = check_job_text(text, "job.yaml", {});
+  REQUIRE(report.job);
+  return report.job->resolved_yaml;
+}
 
 }  // namespace
 
@@ -569,4 +585,34 @@ TEST_CASE("coordinator: a leader whose own node is to blame leads on, and a spar
   REQUIRE(changes.size() == 1);
   CHECK(changes[0].kind == MembershipChange::Kind::kPromoteSpare);
   CHECK(changes[0].node == 1);
+}
+
+TEST_CASE("coordinator: who makes all others wait is named with its host, once", "[launch]") {
+  Leader leader({}, [](CoordinatorOptions& options) {
+    options.stragglers.emplace();
+    options.resolved_yaml = resolved_yaml_of_two_nodes();
+  });
+  const int incarnation = leader.start().front().incarnation;
+  for (int step = 1; step <= 200; step += 5)
+    for (int node = 0; node < 2; ++node) {
+      RanksSeen seen{incarnation, {}};
+      for (const int rank : {2 * node, 2 * node + 1}) {
+        RankNote note;
+        note.rank = rank;
+        note.node = node;
+        note.step = step;
+        note.costs = CostNote{step, 300.0 * step, (rank == 3 ? 250.0 : 100.0) * step, 0, 0};
+        seen.notes.push_back(note);
+      }
+      leader.coordinator->receive(kNow, node, seen);
+    }
+  std::vector<StragglerFound> found;
+  for (const Event& event : leader.sink.events)
+    if (const auto* straggler = std::get_if<StragglerFound>(&event.body)) found.push_back(*straggler);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].ranks == "3");
+  CHECK(found[0].host == "beta");
+  CHECK(found[0].cause == "compute");
+  CHECK(found[0].ms == Approx(250));
+  CHECK(found[0].peers_ms == Approx(100));
 }

@@ -21,6 +21,7 @@ RankNote note_of(int rank) {
   note.pid = 4711;
   note.waiting = note.collective;
   note.groups = {*note.collective, {.count = 2, .group = "tp", .op = "all_gather", .sequence = 9}};
+  note.costs = CostNote{120, 1200.5, 800.25, 0.125, 30};
   note.stack = {"a", "b"};
   return note;
 }

@@ -27,6 +27,8 @@ std::vector<Event> one_of_each() {
       {1.5, 2, CommTotals{3, "dp", "all_reduce", 21, 1234567, 1.25}},
       {1.5, 2, MemoryReport{3, 1, 2, 3, 5, 4}},
       {1.5, 2, PhaseTotals{3, 0.5, 1, 2, 3, 4, 5, 6, 7}},
+      {1.5, 2, StragglerFound{"2, 3", 1, "gpu-17", "communication", 48, 412, 31.5, 610}},
+      {1.5, 2, StragglerOver{"2, 3", 1, "gpu-17", "communication", 96}},
       {1.5, 2, Note{Severity::kWarning, 3, "line one\nline \xe2\x82\xac two\t\x01"}},
   };
 }

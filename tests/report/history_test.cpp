@@ -129,3 +129,27 @@ TEST_CASE("history: the keys of the JSON are stable", "[report]") {
                           "lost_steps"})
     CHECK(json["incidents"][0].contains(key));
 }
+
+TEST_CASE("history: a straggler lasts until it keeps up again, or to the end", "[report]") {
+  test::RunFiles files;
+  const std::string slow = R"("ranks":"2, 3","node":1,"host":"h","cause":"communication","step":{},)"
+                           R"("ms":400,"peers_ms":100,"step_ms":600)";
+  const std::string over = R"("ranks":"2","node":1,"host":"h","cause":"{}","step":{})";
+  files.started(0, 1000, 0);
+  files.event("straggler", 0, 1001, fmt::format(fmt::runtime(slow), 30));
+  files.event("straggler_over", 0, 1002, fmt::format(fmt::runtime(over), "data", 60));  // of another cause
+  files.event("straggler_over", 0, 1003, fmt::format(fmt::runtime(over), "communication", 90));
+  files.event("straggler", 0, 1004, fmt::format(fmt::runtime(slow), 150));
+  const RunHistory history = files.history();
+  REQUIRE(history.stragglers.size() == 2);
+  CHECK(history.stragglers[0].step == 30);
+  CHECK(history.stragglers[0].until_step == 90);
+  CHECK(history.stragglers[1].until_step == -1);
+  CHECK(history.stragglers[0].share() == Approx(0.5));
+  CHECK(history.input.unknown_events == 0);
+  const std::string text = report_text(history);
+  CHECK(text.find("step 30 to 90: ranks 2, 3 on node 1 (h): communication took 400 ms") != std::string::npos);
+  CHECK(text.find("step 150 to the end") != std::string::npos);
+  const auto json = nlohmann::json::parse(report_json(history));
+  CHECK(json["stragglers"][1]["until_step"].is_null());
+}

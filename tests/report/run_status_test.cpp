@@ -120,3 +120,23 @@ TEST_CASE("status: the keys of the JSON are stable", "[report]") {
   const std::string line = status_json(status, -1);
   CHECK(line.find('\n') == line.size() - 1);
 }
+
+TEST_CASE("status: stragglers are shown until they keep up, and not after a restart", "[report]") {
+  test::RunFiles files;
+  files.started(0, 1000, 0);
+  files.step(1, 0, 1001);
+  const std::string slow =
+      R"("ranks":"1","node":0,"host":"h","cause":"data","step":48,"ms":80,"peers_ms":0,"step_ms":160)";
+  files.event("straggler", 0, 1002, slow);
+  RunStatus status = status_of(files, true);
+  REQUIRE(status.stragglers.size() == 1);
+  CHECK(status_text(status, 1003.0)
+            .find("straggler    rank 1 on node 0 (h): data since step 48, 50 % of a step") !=
+        std::string::npos);
+  CHECK(nlohmann::json::parse(status_json(status, 1))["stragglers"][0]["ranks"] == "1");
+  files.event("straggler_over", 0, 1004, R"("ranks":"1","node":0,"host":"h","cause":"data","step":96)");
+  CHECK(status_of(files, true).stragglers.empty());
+  files.event("straggler", 0, 1005, slow);
+  files.event("restart", 1, 1006, R"("restarts":1,"max_restarts":10,"reason":"rank 1")");
+  CHECK(status_of(files, true).stragglers.empty());
+}

@@ -52,7 +52,7 @@ TEST_CASE("read: a wrong number names its value and what is allowed", "[spec]") 
       {"model: {family: bert}", "= bert: unknown; allowed: one of gpt2, llama, mistral, qwen2, qwen3"},
       {"lr_schedule: {style: no}", "lr_schedule.style = no: unknown; allowed: one of constant"},
       {"faults: [{kind: sleep, point: nowhere}]",
-       "faults[0].point = nowhere: unknown; allowed: one of step, forward"},
+       "faults[0].point = nowhere: unknown; allowed: one of step, data, forward"},
       {"faults: [{ms: 3}]", "faults[0].kind: missing"},
       {"faults: 3", "faults[0]: a value where a map of fields belongs"},
       {"run: 5", "job.yaml:1:6: run: a value where a map of fields belongs"},

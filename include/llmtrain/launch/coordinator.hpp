@@ -12,6 +12,7 @@
 #include "llmtrain/core/filesystem.hpp"
 #include "llmtrain/diagnosis/deadlines.hpp"
 #include "llmtrain/diagnosis/failure_evidence.hpp"
+#include "llmtrain/diagnosis/straggler_watch.hpp"
 #include "llmtrain/job/run_dir.hpp"
 #include "llmtrain/launch/background_search.hpp"
 #include "llmtrain/launch/incident_recorder.hpp"
@@ -42,13 +43,14 @@ struct CoordinatorOptions {
   std::function<Result<std::string>(int nodes)> resolve_for;
   // The newest verified checkpoint (0), or one further back (1). Called before each incarnation.
   std::function<Result<ResumePoint>(int rollback)> find_checkpoint;
-  std::optional<DeadlineOptions> deadlines;  // absent: nobody watches how long phases take
-  std::optional<Instant> time_limit;         // when the allocation ends
-  std::optional<Milliseconds> known_save;    // how long saves of this run took before
-  bool in_background = false;                // search on a thread of its own
-  int node = 0;                              // the leader's own
-  std::string host;                          // and its name
-  std::vector<std::string> topology_order;   // names of hosts in the order in which ranks go; may be empty
+  std::optional<DeadlineOptions> deadlines;    // absent: nobody watches how long phases take
+  std::optional<StragglerOptions> stragglers;  // absent: nobody compares ranks
+  std::optional<Instant> time_limit;           // when the allocation ends
+  std::optional<Milliseconds> known_save;      // how long saves of this run took before
+  bool in_background = false;                  // search on a thread of its own
+  int node = 0;                                // the leader's own
+  std::string host;                            // and its name
+  std::vector<std::string> topology_order;     // names of hosts in the order in which ranks go; may be empty
 };
 
 // What the leader wants of the group of agents.
@@ -128,6 +130,7 @@ class Coordinator {
   void note_steps(Instant now, std::int64_t step);
   void note_times(Instant now, const EventBody& body);
   void watch_progress(Instant now);
+  void report_straggler(const StragglerChange& change);
   void watch_time_limit(Instant now);
   void blame_stalled(Instant now, int rank, const std::string& text);
   JudgedFailure judge_failure(const FailureSigns& signs);
@@ -169,6 +172,7 @@ class Coordinator {
   SilentNodes silent_;
   KeyValues store_;
   std::optional<ProgressWatch> progress_;
+  std::optional<StragglerWatch> stragglers_;
   TimeLimit time_limit_;
   std::optional<Instant> stepped_;  // when the incarnation's last step was heard of
   StatusWriter status_;

@@ -57,6 +57,18 @@ struct CollectiveRecord {
   std::array<char, 24> op{};     // "all_reduce", ...; zero-padded
 };
 
+// What the finished steps of this incarnation have cost a rank, by what it did: written at the end of a step,
+// so that ranks can be compared by whole steps. All nanoseconds.
+struct StepCosts {
+  std::atomic<std::int64_t> writing{0};  // the step whose costs are being written
+  std::atomic<std::int64_t> step{
+      0};  // the one whose costs these are; equal to `writing` = all belong together
+  std::atomic<std::int64_t> total_ns{0};    // saves and evaluations left out
+  std::atomic<std::int64_t> compute_ns{0};  // neither waiting for data nor standing in a collective
+  std::atomic<std::int64_t> data_ns{0};     // waiting for data
+  std::atomic<std::int64_t> sending_ns{0};  // what it sent was on its way (core/tcp_send_time.hpp)
+};
+
 struct BlackBox {
   std::atomic<std::int64_t> heartbeat_ns{0};  // CLOCK_MONOTONIC, written at every phase change
   std::atomic<std::int64_t> step{0};          // last finished step
@@ -75,6 +87,8 @@ struct BlackBox {
   CollectiveRecord standing{};
 
   std::array<std::atomic<std::int64_t>, kNumPhases> phase_ns{};  // time spent in each, up to the heartbeat
+  std::array<std::atomic<std::int64_t>, kNumPhases> stood_ns{};  // of it, standing in finished collectives
+  StepCosts costs{};
 
   // Called by the worker.
   void enter(Phase next) {
@@ -86,6 +100,34 @@ struct BlackBox {
       spent.store(spent.load(std::memory_order_relaxed) + now - since, std::memory_order_relaxed);
     phase.store(next, std::memory_order_relaxed);
     heartbeat_ns.store(now, std::memory_order_relaxed);
+  }
+
+  void add_stood(std::int64_t ns) {
+    const auto now_in = static_cast<std::size_t>(phase.load(std::memory_order_relaxed));
+    stood_ns[now_in].store(stood_ns[now_in].load(std::memory_order_relaxed) + ns, std::memory_order_relaxed);
+  }
+  // Right after a phase was entered, when the times of all others are complete. What a GPU computes is not
+  // seen by the host's clock: it has to say so.
+  void write_costs(std::int64_t finished, bool host_computes, std::int64_t sending_ns) {
+    std::int64_t total = 0;
+    std::int64_t stood = 0;
+    for (std::size_t i = 0; i < kNumPhases; ++i) {
+      if (!is_of_steps(static_cast<Phase>(i))) continue;
+      total += phase_ns[i].load(std::memory_order_relaxed);
+      stood += stood_ns[i].load(std::memory_order_relaxed);
+    }
+    const std::int64_t data = phase_ns[static_cast<std::size_t>(Phase::kDataWait)].load();
+    costs.writing.store(finished);
+    costs.total_ns.store(total);
+    costs.compute_ns.store(host_computes ? total - stood - data : 0);
+    costs.data_ns.store(data);
+    costs.sending_ns.store(sending_ns);
+    costs.step.store(finished);
+  }
+
+  static constexpr bool is_of_steps(Phase which) {
+    return which != Phase::kStarting && which != Phase::kLoading && which != Phase::kEvaluate &&
+           which != Phase::kSaving && which != Phase::kFinished;
   }
 
   double milliseconds_in(Phase which) const {

@@ -18,6 +18,9 @@ std::string step_line(const StepReport& report);
 // One line for any event; a step gives its step line.
 std::string event_line(const Event& event);
 
+// "rank 2 on node 1 (gpu-17)", "ranks 2, 3 on node 1 (gpu-17)"
+std::string straggler_name(const std::string& ranks, int node, const std::string& host);
+
 std::string short_count(std::int64_t n);      // 950, 1.05M, 100B
 std::string short_exponent(double value);     // 2.4e-4
 std::string short_bytes(std::int64_t bytes);  // 512 B, 1.5 MB

@@ -81,6 +81,26 @@ struct Restarted {
   std::string reason;
 };
 
+// A rank, or a whole node, for which all others wait at every step: it does the same work and takes longer.
+struct StragglerFound {
+  std::string ranks;  // "2", or "2, 3" of one node
+  int node = 0;
+  std::string host;
+  std::string cause;      // "compute", "data" or "communication"
+  std::int64_t step = 0;  // at which it was found
+  double ms = 0;          // that the cause takes a step
+  double peers_ms = 0;    // and takes the ranks which do the same work: their median
+  double step_ms = 0;     // a whole step
+};
+
+struct StragglerOver {
+  std::string ranks;
+  int node = 0;
+  std::string host;
+  std::string cause;
+  std::int64_t step = 0;
+};
+
 struct StopRequested {
   std::string signal;  // "SIGTERM"
 };
@@ -142,6 +162,8 @@ using EventBody = std::variant<StepReport,
                                CheckpointRejected,
                                WorkerExited,
                                Restarted,
+                               StragglerFound,
+                               StragglerOver,
                                StopRequested,
                                RunFinished,
                                CommTotals,

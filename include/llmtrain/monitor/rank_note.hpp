@@ -23,6 +23,17 @@ struct CollectiveNote {
   friend bool operator==(const CollectiveNote&, const CollectiveNote&) = default;
 };
 
+// What the finished steps of its incarnation have cost a rank (StepCosts of its black box), in milliseconds.
+struct CostNote {
+  std::int64_t step = 0;  // the last of them
+  double total_ms = 0;
+  double compute_ms = 0;
+  double data_ms = 0;
+  double sending_ms = 0;
+
+  friend bool operator==(const CostNote&, const CostNote&) = default;
+};
+
 struct RankNote {
   int rank = 0;
   int node = 0;
@@ -34,6 +45,7 @@ struct RankNote {
   std::optional<CollectiveNote> collective;  // the newest
   std::optional<CollectiveNote> waiting;     // the one that it stands in; absent: it does something else
   std::vector<CollectiveNote> groups;        // the newest of each group that the box still knows
+  std::optional<CostNote> costs;             // absent: no step yet, or nobody measures them
   std::string process_state;                 // "R", "S", "D", "T", ...; empty: not asked, or gone
   std::string wait_channel;                  // the kernel function in which it sleeps; empty: not known
   std::vector<std::string> stack;  // native frames, innermost first, as the worker wrote them; may be empty

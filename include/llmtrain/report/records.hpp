@@ -33,6 +33,8 @@ enum class EventKind {
   kCheckpointRejected,
   kWorkerExited,
   kRestart,
+  kStraggler,
+  kStragglerOver,
   kStopRequested,
   kRunFinished,
   kNote,
@@ -60,6 +62,12 @@ struct EventRow {
   std::string text;    // cause, reason, signal, path: what a person would be told
   std::string path;
   std::string severity;
+  // Of a straggler; `text` is its cause, `ms` what that takes a step.
+  std::string ranks;  // "2, 3"
+  int node = -1;
+  std::string host;
+  double peers_ms = 0;
+  double step_ms = 0;
 };
 std::optional<EventRow> event_row(std::string_view line);
 

@@ -43,6 +43,25 @@ struct StopNote {
   int incarnation = 0;
   std::string signal;
 };
+// A rank, or several of a node, for which all others waited at every step.
+struct StragglerNote {
+  double time = 0;  // at which it was found
+  int incarnation = 0;
+  std::int64_t step = 0;
+  std::int64_t until_step = -1;  // at which it was seen to keep up again; -1: it was slow until the end
+  std::string ranks;             // "2, 3"
+  int node = -1;
+  std::string host;
+  std::string cause;  // "compute", "data", "communication"
+  double ms = 0;      // that the cause took a step; then the median of its peers, and the whole step
+  double peers_ms = 0;
+  double step_ms = 0;
+
+  double share() const { return step_ms > 0 ? (ms - peers_ms) / step_ms : 0; }  // of a step, that all lost
+};
+StragglerNote straggler_note(const EventRow& found);
+bool ends(const EventRow& over, const StragglerNote& straggler);
+
 struct FinishNote {
   double time = 0;
   int code = 0;
@@ -81,6 +100,7 @@ struct RunHistory {
   std::optional<double> newest_eval_loss;
   std::vector<RejectedNote> rejected;
   std::vector<StopNote> stops;
+  std::vector<StragglerNote> stragglers;
   InputCounts input;
   ThinnedSeries loss;
   ThinnedSeries rate;  // tokens a second

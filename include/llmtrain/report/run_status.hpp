@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "llmtrain/checkpoint/scan.hpp"
 #include "llmtrain/core/filesystem.hpp"
@@ -55,7 +56,8 @@ struct RunStatus {
   std::string checkpoint_problem;             // of a newer one that is not usable
   std::int64_t incidents = 0;
   std::optional<IncidentRecord> newest_incident;
-  std::string logs;  // directory of the newest incarnation's logs
+  std::vector<StragglerNote> stragglers;  // ranks that the newest incarnation waits for, as far as was found
+  std::string logs;                       // directory of the newest incarnation's logs
 };
 
 Result<RunStatus> read_status(FileSystem& files, const RunDir& run, bool live);

@@ -322,6 +322,12 @@ void visit_fields(FieldsOf<ResilienceSpec> auto& s, auto&& v) {
      between(0, 1e6)},
     s.hang_factor);
   v({"hang_min_s", "no phase is a hang before this, seconds", between(0, kMaxSeconds)}, s.hang_min_s);
+  v({"straggler_share",
+     "a rank whose computing, data or sending makes all steps longer by this share than that of the ranks "
+     "which "
+     "do the same work is reported as a straggler; 0 = nobody is",
+     between(0, 1)},
+    s.straggler_share);
   v({"elastic",
      "go on with fewer nodes, down to the MIN of launch.nodes, when a lost one stays away for 30 s (or "
      "join_timeout_s, if that is less) and no spare takes its place, and with all again when it is back; "
@@ -420,11 +426,13 @@ void visit_fields(FieldsOf<FaultSpec> auto& s, auto&& v) {
   v({"rank", "on which rank, or node for drop_heartbeats; -1 = all", at_least(-1)}, s.rank);
   v({"step", "at which step; -1 = any", at_least(-1)}, s.step);
   v({"point",
-     "where in the step; commit_manifest, commit_rename, commit_renamed and commit_done are right before the "
+     "where in the step; data is while it waits for a batch; commit_manifest, commit_rename, commit_renamed "
+     "and commit_done are right before the "
      "manifest, before the rename, after it, and before old checkpoints go; at step 0: start is before the "
      "ranks meet, load before a checkpoint is read, leave when the rank has taken leave of "
      "the others; end is after the last step",
-     words("step|forward|backward|reduce|optimizer|save|commit|commit_manifest|commit_rename|commit_renamed|"
+     words("step|data|forward|backward|reduce|optimizer|save|commit|commit_manifest|commit_rename|commit_"
+           "renamed|"
            "commit_done|start|load|end|leave")},
     s.point);
   v({"each", "once, or at every step that matches", anything()}, s.each);

@@ -203,6 +203,7 @@ struct ResilienceSpec {
   double startup_timeout_s = 1800;    // from the start of workers to their first step
   double hang_factor = 3;             // a phase may take so many times its p99; 0 = no such deadline
   double hang_min_s = 10;             // and at least this
+  double straggler_share = 0.2;       // of a step, that a rank may cost more than its peers; 0 = any
   bool elastic = false;               // go on with fewer nodes when none can take a lost one's place
   OnFailureSpec on_failure;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "llmtrain/core/plant.hpp"
+#include "llmtrain/core/tcp_send_time.hpp"
 #include "llmtrain/job/lr_schedule.hpp"
 #include "llmtrain/job/run_plan.hpp"
 #include "llmtrain/monitor/black_box.hpp"
@@ -103,6 +104,7 @@ class Trainer {
   void reduce_ready(SegmentIndex segment, bool last);
   double gradient_seed(std::int64_t micro_batch) const;
   double loss_scale() const { return progress_.loss_scale ? progress_.loss_scale->value : 1; }
+  void write_costs(std::int64_t k);
   void update(StepResult& result);
   bool misses_update() const;
   void account(const StepResult& result);
@@ -113,6 +115,7 @@ class Trainer {
 
   TrainerParts p_;
   Progress progress_;
+  TcpSendTime sending_;
 };
 
 }  // namespace llmtrain

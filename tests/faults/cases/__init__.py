@@ -6,6 +6,7 @@ Times are counted from the fault on the clock of this machine. Limits in asserti
 what was measured.
 """
 
-from tests.faults.cases import clock, elastic, logs, network, process, recovery, resources, scheduler
+from tests.faults.cases import clock, elastic, logs, network, process, recovery, resources, scheduler, stragglers
 
-ALL = [*process.ALL, *recovery.ALL, *resources.ALL, *network.ALL, *clock.ALL, *scheduler.ALL, *elastic.ALL, *logs.ALL]
+ALL = [*process.ALL, *recovery.ALL, *resources.ALL, *network.ALL, *clock.ALL, *scheduler.ALL, *elastic.ALL, *logs.ALL,
+       *stragglers.ALL]

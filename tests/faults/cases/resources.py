@@ -8,21 +8,15 @@ import time
 
 from tests.e2e.harness import name_of, processes_with, wait_until
 from tests.faults import cgroup
-from tests.faults.cases.common import SAVED, expect_incident
+from tests.faults.cases.common import SAVED, expect_incident, needs_cgroup
 from tests.faults.cluster import Cluster
 
 ORPHAN_MAKER = pathlib.Path(os.environ["LLMTRAIN_BINARY_DIR"]) / "tests/libllmtrain_orphan_maker.so"
 
 
-def _needs(test, controller):
-    reason = cgroup.why_not(controller)
-    if reason:
-        test.skipTest(reason)
-
-
 def p13(test):
     """A worker is killed for lack of memory by the limit above its cgroup, again and again: the second time ends it."""
-    _needs(test, "memory")
+    needs_cgroup(test, "memory")
     with cgroup.Cgroup("memory") as job, cgroup.Cgroup("memory", job) as task, \
             Cluster(test, faults=["{kind: oom, mib: 4096, rank: 3, step: 3, incarnation: -1}"]) as c:
         job.limit_memory(1500)
@@ -97,7 +91,7 @@ def p14_agents(test):
 
 def p14_threads(test):
     """The cgroup of a node allows fewer threads than its workers start: rank, node and limit are named."""
-    _needs(test, "pids")
+    needs_cgroup(test, "pids")
     with cgroup.Cgroup("pids") as job, Cluster(test, overrides=["resilience.no_progress_limit=1"]) as c:
         job.limit_processes(9)
         c.start(0)
@@ -172,7 +166,7 @@ def p16(test):
 
 def p17(test):
     """A frozen worker, which not even SIGKILL ends: its node is left out, and a spare takes its place."""
-    _needs(test, "freezer")
+    needs_cgroup(test, "freezer")
     with cgroup.Cgroup("freezer") as freezer, Cluster(test, nodes=3, nnodes="2:3",
                                                       overrides=["resilience.stop_grace_s=3"]) as c:
         for node in range(3):

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+
+// How long this process's TCP connections have had data on its way that the network had not delivered yet.
+//
+// The kernel keeps that time for every connection (tcpi_busy_time of Linux' tcp_info, less tcpi_rwnd_limited,
+// in which the receiver had no room): a slow link shows in it at the sender and nowhere else, while the time
+// that a collective takes is the same for all who take part. It sees TCP only, and judges nothing. One
+// thread.
+namespace llmtrain {
+
+class TcpSendTime {
+ public:
+  // The sum over connections since the first call; those that were open by then count from then on. Times of
+  // connections that send at once add up.
+  std::chrono::microseconds total();
+
+ private:
+  void find_connections();
+
+  std::map<int, std::chrono::microseconds> seen_;  // by descriptor
+  std::chrono::microseconds total_{0};
+  int calls_ = 0;
+};
+
+}  // namespace llmtrain
