@@ -26,6 +26,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const RunDir& run, FileSyst
   if (options_.deadlines) progress_.emplace(*options_.deadlines);
   if (options_.stragglers) stragglers_.emplace(*options_.stragglers);
   std::iota(slots_.begin(), slots_.end(), 0);
+  last_step_ = std::max<std::int64_t>(options_.supervisor.committed_step, 0);
   if (options_.successor) {
     const auto spec = parse_resolved(options_.resolved_yaml, "the job");
     evidence_.forget(spec ? plan_run(*spec).mesh : MeshShape{});

@@ -616,3 +616,12 @@ TEST_CASE("coordinator: who makes all others wait is named with its host, once",
   CHECK(found[0].ms == Approx(250));
   CHECK(found[0].peers_ms == Approx(100));
 }
+
+TEST_CASE("coordinator: a leader that only stops has finished at the step that is committed", "[launch]") {
+  Leader leader({}, [](CoordinatorOptions& options) { options.supervisor.committed_step = 8; });
+  leader.coordinator->receive(kNow, 0, StopAsked{"SIGTERM"});
+  REQUIRE(leader.coordinator->done());
+  CHECK(leader.coordinator->code() == ExitCode::kPreempted);
+  REQUIRE(std::holds_alternative<RunFinished>(leader.sink.events.back().body));
+  CHECK(std::get<RunFinished>(leader.sink.events.back().body).step == 8);
+}

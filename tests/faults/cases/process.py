@@ -9,17 +9,22 @@ from tests.faults.cases.common import LONG_STEP_MS, SAVED, expect_incident
 from tests.faults.cluster import STEP_MS, Cluster, kill_quietly
 
 
-def p1(test):
-    """kill -9 of a worker."""
+def _worker_is_signaled(test, rank, how, kind, case):
     with Cluster(test) as c:
         c.start_all().wait_for_step(SAVED)
-        c.signal(c.worker(3), signal.SIGKILL)
+        c.signal(c.worker(rank), how)
         c.finish()
         c.assert_same()
-        incident = expect_incident(c, ["signal"], [3])
+        incident = expect_incident(c, [kind], [rank])
         test.assertEqual(incident["node"], 1)
-        test.assertIn("SIGKILL", incident["verdict"])
-        return c.record("P1 kill -9 of a worker")
+        return c.record(case), incident["verdict"]
+
+
+def p1(test):
+    """kill -9 of a worker."""
+    row, verdict = _worker_is_signaled(test, 3, signal.SIGKILL, "signal", "P1 kill -9 of a worker")
+    test.assertIn("SIGKILL", verdict)
+    return row
 
 
 def p2(test):
@@ -89,14 +94,7 @@ def p7(test):
 
 def p9(test):
     """SIGSTOP of a worker."""
-    with Cluster(test) as c:
-        c.start_all().wait_for_step(SAVED)
-        c.signal(c.worker(2), signal.SIGSTOP)
-        c.finish()
-        c.assert_same()
-        incident = expect_incident(c, ["stopped"], [2])
-        test.assertEqual(incident["node"], 1)
-        return c.record("P9 SIGSTOP of a worker")
+    return _worker_is_signaled(test, 2, signal.SIGSTOP, "stopped", "P9 SIGSTOP of a worker")[0]
 
 
 def p10(test):
