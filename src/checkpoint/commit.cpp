@@ -65,6 +65,10 @@ Status write_manifest(FileSystem& files, const std::string& directory, const Man
   return files.sync_directory(directory);
 }
 
+std::string temporary_directory(const SaveTarget& target) {
+  return join_path(target.checkpoints_dir, temporary_directory_name(target.step, target.epoch));
+}
+
 // The plain name, or the one with the epoch when an older history has taken it.
 Result<std::string> rename_into_place(FileSystem& files,
                                       const std::string& temporary,
@@ -85,8 +89,7 @@ Result<std::string> rename_into_place(FileSystem& files,
 }  // namespace
 
 Result<Committed> commit(FileSystem& files, const SaveTarget& target, CommitRequest request) {
-  const std::string directory =
-      join_path(target.checkpoints_dir, temporary_directory_name(target.step, target.epoch));
+  const std::string directory = temporary_directory(target);
   Manifest manifest{std::move(request.state), std::move(request.records)};
   manifest.state.step = target.step;
   manifest.state.epoch = target.epoch;
@@ -111,6 +114,12 @@ Result<Committed> commit(FileSystem& files, const SaveTarget& target, CommitRequ
   pass("commit_renamed");
   LLMTRAIN_TRY(files.sync_directory(target.checkpoints_dir));
   return Committed{name, join_path(target.checkpoints_dir, name), manifest.total_bytes()};
+}
+
+Status discard(FileSystem& files, const SaveTarget& target) {
+  const std::string directory = temporary_directory(target);
+  LLMTRAIN_ASSIGN(info, files.info(directory));
+  return info ? remove_tree(files, directory) : ok_status();
 }
 
 Result<std::vector<std::string>> remove_leftovers(FileSystem& files,

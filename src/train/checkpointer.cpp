@@ -12,6 +12,7 @@
 #include "llmtrain/checkpoint/names.hpp"
 #include "llmtrain/checkpoint/reader.hpp"
 #include "llmtrain/checkpoint/retention.hpp"
+#include "llmtrain/checkpoint/writer.hpp"
 #include "llmtrain/comm/all_gather_bytes.hpp"
 #include "llmtrain/control/epoch_fence.hpp"
 #include "llmtrain/core/filesystem.hpp"
@@ -124,6 +125,8 @@ Status Checkpointer::save(const Progress& progress) {
                                            .ms = milliseconds_since(start)});
       context_.faults.at("commit_done", progress.step);
       let_go_of_old_ones();
+    } else if (committed.error().code != ErrorCode::kHeld) {  // who is fenced off touches nothing
+      (void)discard(*make_posix_filesystem(), target);
     }
   }
   const Status status = decode_status(all_gather_bytes(world_, outcome).front());

@@ -55,6 +55,12 @@ TEST_CASE("storage: a write that fails midway on one rank leaves nothing behind 
   const auto selection = find_newest(*files, checkpoints, VerifyDepth::kFull);
   CHECK(selection.value().chosen->step == 5);
   CHECK(selection.value().rejected.empty());
+  CHECK(files->info(checkpoints + "/.step-00000010.e0.tmp").value());  // with the other rank's file
+  REQUIRE(discard(*files, target));
+  CHECK_FALSE(files->info(checkpoints + "/.step-00000010.e0.tmp").value());
+  CHECK(discard(*files, target));  // nothing is there
+  CHECK(discard(*files, target_of(checkpoints, 5)));
+  CHECK(find_newest(*files, checkpoints, VerifyDepth::kFull).value().chosen->step == 5);
   CHECK(save(*files, target_of(checkpoints, 10), large, make_state(10)));  // a later try succeeds
   CHECK(find_newest(*files, checkpoints, VerifyDepth::kFull).value().chosen->step == 10);
 }

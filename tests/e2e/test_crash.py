@@ -75,6 +75,16 @@ class WorkerDies(E2eTest):
         self.assertEqual(len(incidents), 2)
         self.assertRegex(incidents[1]["summary"], r"of step 6\b")  # the checkpoint is of step 5
 
+    def test_a_save_that_fails_on_one_rank_leaves_nothing_and_the_next_one_works(self):
+        undisturbed, _ = self.launch("undisturbed")
+        run, _ = self.launch("run", "faults=[{kind: io, rank: 1, step: 10}]")
+        self.assertEqual(run.checkpoint_steps(), [0, 5, 15, 20])
+        self.assertEqual([path.name for path in (run.path / "checkpoints").glob(".*")], [])
+        self.assertEqual(run.events("restart"), [])
+        warnings = [e["text"] for e in run.events("note") if e["severity"] == "warning"]
+        self.assertRegex(warnings[-1], "step 10 was not saved, training goes on.*No space left on device")
+        self.assert_identical(run, undisturbed)
+
     def test_a_thrown_error_is_named_by_its_rank(self):
         running, run = self.start_launch("run", "faults=[{kind: throw, rank: 1, step: 3, incarnation: -1}]",
                                          "resilience.max_restarts=0")

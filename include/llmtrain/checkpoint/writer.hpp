@@ -69,6 +69,10 @@ struct Committed {
 
 Result<Committed> commit(FileSystem& files, const SaveTarget& target, CommitRequest request);
 
+// Removes what ranks have written of a save that has failed, so that its space is free for the next one.
+// Nobody may be writing it any more; a step that was committed all the same stays.
+Status discard(FileSystem& files, const SaveTarget& target);
+
 // At the start of incarnation `epoch`: removes unfinished saves of this and older epochs and unfinished
 // deletions. Returns the names removed.
 Result<std::vector<std::string>> remove_leftovers(FileSystem& files,
