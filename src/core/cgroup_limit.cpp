@@ -2,7 +2,8 @@
 
 #include <charconv>
 #include <fstream>
-#include <sstream>
+
+#include "llmtrain/core/cgroup_lines.hpp"
 
 namespace llmtrain {
 namespace {
@@ -35,18 +36,12 @@ CgroupLimit smallest_limit(const std::string& proc_cgroup,
                            const char* file_1,
                            const char* file_2) {
   CgroupLimit smallest;
-  std::istringstream lines(proc_cgroup);
-  for (std::string line; std::getline(lines, line);) {  // hierarchy:controllers:path
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    std::string group = line.substr(second + 1);
-    if (group == "/") group.clear();
-    if (controllers == ",,") {
+  for (const CgroupLine& line : cgroup_lines(proc_cgroup)) {
+    const std::string group = line.path == "/" ? "" : line.path;
+    if (line.is_version_2()) {
       walk_up(mount, group, file_2, smallest);
       walk_up(mount + "/unified", group, file_2, smallest);
-    } else if (controllers.find("," + controller + ",") != std::string::npos) {
+    } else if (line.has(controller)) {
       walk_up(mount + "/" + controller, group, file_1, smallest);
     }
   }

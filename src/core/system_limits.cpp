@@ -1,5 +1,6 @@
 #include "llmtrain/core/system_limits.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <sstream>
@@ -58,6 +59,18 @@ std::string memory() {
                      static_cast<double>(group.value) / kMiB);
 }
 
+// EAGAIN has two meanings: nothing is there to be read yet, and no thread or process can be made. The second
+// is told by the words around it, or by none at all: that is all std::thread says.
+bool tells_of_no_thread(std::string_view line) {
+  const auto at = line.find(::strerrordesc_np(EAGAIN));
+  if (at == std::string_view::npos) return false;
+  const std::string_view before = line.substr(0, at);
+  for (const char* word : {"thread", "Thread", "fork", "clone", "process", "spawn"})
+    if (before.find(word) != std::string_view::npos) return true;
+  const auto last = before.find_last_not_of(" :");
+  return last == std::string_view::npos || before.substr(0, last + 1).ends_with("what()");
+}
+
 }  // namespace
 
 std::string limit_behind(int error) {
@@ -79,8 +92,13 @@ std::string limit_behind(int error) {
 }
 
 std::string limit_in_words(std::string_view words) {
-  for (const int error : {EMFILE, EAGAIN, ENFILE})
-    if (words.find(::strerrordesc_np(error)) != std::string_view::npos) return limit_behind(error);
+  while (!words.empty()) {
+    const std::string_view line = words.substr(0, words.find('\n'));
+    words.remove_prefix(std::min(line.size() + 1, words.size()));
+    for (const int error : {EMFILE, ENFILE})
+      if (line.find(::strerrordesc_np(error)) != std::string_view::npos) return limit_behind(error);
+    if (tells_of_no_thread(line)) return limit_behind(EAGAIN);
+  }
   return {};
 }
 

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "llmtrain/core/cgroup_lines.hpp"
 #include "llmtrain/core/unique_fd.hpp"
 
 namespace llmtrain {
@@ -54,45 +55,17 @@ std::optional<std::uint64_t> counter_in(const std::string& path) {
   return std::nullopt;
 }
 
-bool has_controller(std::string_view list, std::string_view name) {
-  while (!list.empty()) {
-    const auto comma = list.find(',');
-    if (list.substr(0, comma) == name) return true;
-    if (comma == std::string_view::npos) return false;
-    list.remove_prefix(comma + 1);
-  }
-  return false;
-}
-
-// One line of /proc/<pid>/cgroup: "4:memory:/path", or "0::/path" of version 2.
-struct CgroupLine {
-  std::string_view controllers;
-  std::string path;
-};
-std::vector<CgroupLine> cgroups_in(std::string_view text) {
-  std::vector<CgroupLine> found;
-  for (const std::string_view line : lines_of(text)) {
-    const auto first = line.find(':');
-    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    CgroupLine group{line.substr(first + 1, second - first - 1), std::string(line.substr(second + 1))};
-    if (group.path.find("..") == std::string::npos) found.push_back(std::move(group));
-  }
-  return found;
-}
-
 // Whether it or a group above it is frozen. The state of the process does not tell: a frozen sleep looks like
 // one.
 bool in_frozen_cgroup(pid_t pid, const KernelRoots& roots) {
   const std::string text = read_start(fmt::format("{}/{}/cgroup", roots.proc, pid));
-  for (const auto& [controllers, path] : cgroups_in(text)) {
-    if (has_controller(controllers, "freezer") &&
-        read_start(roots.cgroup + "/freezer" + path + "/freezer.state")
-            .starts_with("FR"))  // FREEZING, FROZEN
+  for (const CgroupLine& line : cgroup_lines(text)) {
+    if (line.has("freezer") && read_start(roots.cgroup + "/freezer" + line.path + "/freezer.state")
+                                   .starts_with("FR"))  // FREEZING, FROZEN
       return true;
-    if (!controllers.empty()) continue;
+    if (!line.is_version_2()) continue;
     for (const std::string& mount : {roots.cgroup, roots.cgroup + "/unified"})
-      if (read_start(mount + path + "/cgroup.events").find("frozen 1") != std::string::npos) return true;
+      if (read_start(mount + line.path + "/cgroup.events").find("frozen 1") != std::string::npos) return true;
   }
   return false;
 }
@@ -120,13 +93,13 @@ ProcessState process_state(pid_t pid, const KernelRoots& roots) {
 
 std::optional<MemoryCounter> memory_counter(pid_t pid, const KernelRoots& roots) {
   const std::string text = read_start(fmt::format("{}/{}/cgroup", roots.proc, pid));
-  for (const auto& [controllers, path] : cgroups_in(text)) {
-    const bool memory = has_controller(controllers, "memory");
-    if (!memory && !controllers.empty()) continue;
+  for (const CgroupLine& line : cgroup_lines(text)) {
+    const bool memory = line.has("memory");
+    if (!memory && !line.is_version_2()) continue;
     const std::string mount = memory ? roots.cgroup + "/memory" : roots.cgroup;
     const std::string file = memory ? "/memory.oom_control" : "/memory.events";
     // In a container the path can be the host's, while the mount shows our own cgroup as its root.
-    for (const std::string& folder : {mount + path, mount})
+    for (const std::string& folder : {mount + line.path, mount})
       if (counter_in(folder + file)) return MemoryCounter{folder + file, text};
   }
   return std::nullopt;
