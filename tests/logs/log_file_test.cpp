@@ -1,5 +1,6 @@
 #include "llmtrain/logs/log_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
@@ -67,6 +68,19 @@ TEST_CASE("log file: pieces by bytes, the first and the newest stay", "[logs]") 
   CHECK(tail.size() > 100);
   CHECK(all.ends_with(tail));
   CHECK(log.take_lost().lines == 0);
+}
+
+TEST_CASE("log file: the newest piece stays beside the first, however few are to be kept", "[logs]") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory / "rank0.err";
+  LogFile log(path, 100, 0);
+  for (int i = 0; i < 60; ++i) log.write("line number " + std::to_string(100 + i) + "\n");
+  std::vector<std::string> pieces;
+  for (const auto& entry : fs::directory_iterator(directory.path())) pieces.push_back(slurp(entry.path()));
+  REQUIRE(pieces.size() == 2);
+  CHECK(std::any_of(pieces.begin(), pieces.end(), [](const std::string& p) { return p.ends_with("159\n"); }));
+  CHECK(std::any_of(
+      pieces.begin(), pieces.end(), [](const std::string& p) { return p.starts_with("line number 100\n"); }));
 }
 
 TEST_CASE("log file: its directory is made, once it can be", "[logs]") {

@@ -10,14 +10,17 @@ namespace llmtrain {
 
 class RunClock {
  public:
-  RunClock() : day_(time_of_day()), start_(std::chrono::steady_clock::now()) {}
+  using TimeOfDay = double (*)();
+
+  explicit RunClock(TimeOfDay host = time_of_day)
+      : host_(host), day_(host()), start_(std::chrono::steady_clock::now()) {}
 
   // Seconds since 1970.
   double now() const {
     return day_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
   // A time that a process of this host has just read, by this clock.
-  double from_host(double unix_time) const { return unix_time - time_of_day() + now(); }
+  double from_host(double unix_time) const { return unix_time - host_() + now(); }
 
   // What the host says now: for who compares it with what a host says later.
   static double time_of_day() {
@@ -25,6 +28,7 @@ class RunClock {
   }
 
  private:
+  TimeOfDay host_;
   double day_;
   std::chrono::steady_clock::time_point start_;
 };
