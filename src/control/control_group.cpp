@@ -9,8 +9,8 @@
 #include "llmtrain/control/group_core.hpp"
 #include "llmtrain/control/lease_store.hpp"
 #include "llmtrain/core/file_operations.hpp"
+#include "llmtrain/core/hex.hpp"
 
-#include "hex.hpp"
 #include "links.hpp"
 
 namespace llmtrain {

@@ -13,8 +13,7 @@
 
 #include "llmtrain/control/handshake.hpp"
 #include "llmtrain/core/file_operations.hpp"
-
-#include "hex.hpp"
+#include "llmtrain/core/hex.hpp"
 
 namespace llmtrain {
 namespace {
@@ -186,7 +185,7 @@ Result<Legacy> LeaseStore::legacy() {
         legacy.roster.push_back({entry.at("node").get<int>(), entry.at("host").get<std::string>()});
     if (j.is_object() && j.contains("excluded"))
       for (const Json& entry : j.at("excluded"))
-        legacy.excluded.push_back({from_hex(entry.at("instance").get<std::string>()),
+        legacy.excluded.push_back({from_hex(entry.at("instance").get<std::string>()).value_or(""),
                                    entry.at("host").get<std::string>(),
                                    entry.at("reason").get<std::string>()});
     return legacy;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "llmtrain/control/handshake.hpp"
+#include "llmtrain/core/hex.hpp"
 #include "llmtrain/core/unique_fd.hpp"
 
 namespace llmtrain {
@@ -54,8 +55,7 @@ Result<std::string> read_token(const std::string& path) {
 
 Result<std::string> make_or_read_token(const std::string& path) {
   if (::access(path.c_str(), F_OK) == 0) return read_token(path);
-  std::string token;
-  for (const char byte : random_bytes(32)) token += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  const std::string token = to_hex(random_bytes(32));
   // Written under a name of its own and linked: nobody ever reads half of it.
   const std::string written = fmt::format("{}.{}", path, token.substr(0, 16));
   {

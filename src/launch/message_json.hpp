@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "llmtrain/core/hex.hpp"
 #include "llmtrain/core/result.hpp"
 #include "llmtrain/monitor/events.hpp"
 
@@ -47,14 +48,7 @@ Hex(Text&) -> Hex<Text>;
 
 template <class Text>
 Json write(Hex<Text> hex) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string digits;
-  digits.reserve(hex.bytes.size() * 2);
-  for (const char c : hex.bytes) {
-    digits += kDigits[static_cast<unsigned char>(c) >> 4];
-    digits += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return digits;
+  return to_hex(hex.bytes);
 }
 inline Json write(const Event& event) {
   return to_json_line(event);
@@ -108,13 +102,9 @@ inline std::string read(const Json& json, Event& value) {
 inline std::string read(const Json& json, Hex<std::string> hex) {
   if (!json.is_string()) return "is not a text";
   const auto& digits = json.get_ref<const std::string&>();
-  const auto value_of = [](char c) { return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c - '0'; };
-  if (digits.size() % 2 != 0 || digits.size() > kMaxText ||
-      digits.find_first_not_of("0123456789abcdef") != std::string::npos)
-    return "is not hexadecimal";
-  hex.bytes.clear();
-  for (std::size_t i = 0; i < digits.size(); i += 2)
-    hex.bytes += static_cast<char>(value_of(digits[i]) * 16 + value_of(digits[i + 1]));
+  auto bytes = digits.size() <= kMaxText ? from_hex(digits) : std::nullopt;
+  if (!bytes) return "is not hexadecimal";
+  hex.bytes = std::move(*bytes);
   return {};
 }
 inline std::string read(const Json& json, double& value) {

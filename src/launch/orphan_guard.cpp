@@ -11,14 +11,14 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "llmtrain/control/handshake.hpp"
+#include "llmtrain/core/hex.hpp"
 #include "llmtrain/core/system_limits.hpp"
 
 namespace llmtrain {
@@ -97,13 +97,11 @@ std::vector<pid_t> processes_marked(std::string_view entry) {
 }
 
 Result<OrphanGuard> OrphanGuard::start() {
-  std::array<unsigned char, 16> random;
   int ends[2];
-  if (getrandom(random.data(), random.size(), 0) != std::ssize(random) || pipe2(ends, O_CLOEXEC) != 0)
-    return system_error(ErrorCode::kPreflight, "cannot make a pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return system_error(ErrorCode::kPreflight, "cannot make a pipe");
   const UniqueFd theirs(ends[0]);
   UniqueFd ours(ends[1]);
-  const std::string mark = fmt::format("LLMTRAIN_AGENT={:02x}", fmt::join(random, ""));
+  const std::string mark = "LLMTRAIN_AGENT=" + to_hex(random_bytes(16));
   const pid_t pid = fork();
   if (pid < 0) return system_error(ErrorCode::kPreflight, "cannot start the guard of the workers' children");
   if (pid == 0) guard(theirs.get(), mark);
