@@ -86,6 +86,7 @@ void ProgressWatch::sample(Instant now, const RankNote& note) {
   if (note.phase == to_string(Phase::kFinished)) return forget(note.rank);
   const auto [known, is_new] = ranks_.try_emplace(note.rank, Stretch{class_of(note), note.step, now});
   Stretch& stretch = known->second;
+  stretch.seen = now;
   if (note.process_state != "T" && note.wait_channel != kFrozenChannel)
     stretch.stopped_since.reset();
   else if (!stretch.stopped_since)
@@ -99,18 +100,19 @@ void ProgressWatch::sample(Instant now, const RankNote& note) {
   stretch.since = now;
 }
 
-std::vector<int> ProgressWatch::stopped(Instant now) const {
+std::vector<int> ProgressWatch::stopped() const {
   std::vector<int> ranks;
   for (const auto& [rank, stretch] : ranks_)
-    if (stretch.stopped_since && now - *stretch.stopped_since >= stopped_limit_) ranks.push_back(rank);
+    if (stretch.stopped_since && stretch.seen - *stretch.stopped_since >= stopped_limit_)
+      ranks.push_back(rank);
   return ranks;
 }
 
-std::vector<int> ProgressWatch::overdue(Instant now) const {
-  std::vector<int> ranks = stopped(now);
+std::vector<int> ProgressWatch::overdue() const {
+  std::vector<int> ranks = stopped();
   if (!ranks.empty()) return ranks;
   for (const auto& [rank, stretch] : ranks_) {
-    if (now - stretch.since > limits_.limit(stretch.which))
+    if (stretch.seen - stretch.since > limits_.limit(stretch.which))
       ranks.push_back(rank);
     else if (is_slow(stretch.which))
       return {};

@@ -15,14 +15,17 @@ bool Judge::waited_for() {
   if (ranks.empty()) return false;
   const RankNote& note = *notes_.at(ranks.front());
   FailureKind kind = FailureKind::kHangCompute;
-  std::string what = "makes no progress";
+  const bool one = ranks.size() == 1;
+  std::string what = one ? "makes no progress" : "make no progress";
   if (note.phase == to_string(Phase::kDataWait)) {
     kind = FailureKind::kHangInput;
-    what = "gets no data";
+    what = one ? "gets no data" : "get no data";
   } else if (note.waiting && shared(note)) {
     kind = crosses_nodes(graph_.members_of(note, note.waiting->group)) ? FailureKind::kTransport
                                                                        : FailureKind::kHangCollective;
-    what = fmt::format("does not come out of {}, which all its members have begun", describe(*note.waiting));
+    what = fmt::format("{} not come out of {}, which all its members have begun",
+                       one ? "does" : "do",
+                       describe(*note.waiting));
   }
   blame(kind, ranks, ranks.size() == 1 ? Confidence::kHigh : Confidence::kMedium);
   sentence_ = fmt::format("{} {}{}", place_of(e_, ranks), what, where_first());
@@ -65,8 +68,13 @@ bool Judge::overdue() {
                : FailureKind::kHangCompute,
         ranks,
         Confidence::kMedium);
-  sentence_ = fmt::format(
-      "{} {}{}", place_of(e_, ranks), input ? "gets no data" : "makes no progress", where_first());
+  const char* const plural = ranks.size() == 1 ? "s" : "";
+  sentence_ = fmt::format("{} {}{} no {}{}",
+                          place_of(e_, ranks),
+                          input ? "get" : "make",
+                          plural,
+                          input ? "data" : "progress",
+                          where_first());
   if (call) sentence_ += fmt::format(", inside {}", describe(*note.waiting));
   return true;
 }

@@ -138,7 +138,7 @@ void Coordinator::blame_stalled(Instant now, int rank, const std::string& text) 
 void Coordinator::watch_progress(Instant now) {
   if (!progress_ || !supervisor_.running() || silent_.any())
     return;  // silent nodes have a limit of their own
-  const std::vector<int> overdue = progress_->overdue(now);
+  const std::vector<int> overdue = progress_->overdue();
   if (overdue.empty()) return;
   for (const int rank : overdue)
     if (rank != overdue.front()) evidence_.overdue(rank);

@@ -28,11 +28,18 @@ std::optional<milliseconds> first_alarm(ProgressWatch& watch, const std::vector<
     const auto number = static_cast<std::int64_t>(k);
     for (; static_cast<double>(now.count()) < next; now += milliseconds(100)) {
       for (const int rank : {0, 1}) watch.sample(now, at(rank, Phase::kBackward, number));
-      if (!watch.overdue(now).empty()) return now;
+      if (!watch.overdue().empty()) return now;
     }
     watch.step_took(number + 1, milliseconds(static_cast<std::int64_t>(steps[k])));
   }
   return std::nullopt;
+}
+
+// Who is overdue once these ranks were seen there.
+std::vector<int> overdue_at(
+    ProgressWatch& watch, milliseconds now, const std::vector<int>& ranks, Phase phase, std::int64_t step) {
+  for (const int rank : ranks) watch.sample(now, at(rank, phase, step));
+  return watch.overdue();
 }
 
 }  // namespace
@@ -79,16 +86,16 @@ TEST_CASE("progress watch: a rank that stands still is overdue, and only then", 
   ProgressWatch watch({.startup_timeout = milliseconds(60'000), .collective_timeout = milliseconds(30'000)});
   CHECK_FALSE(first_alarm(watch, std::vector<double>(100, 500)).has_value());
   const milliseconds last(49'900);
-  CHECK(watch.overdue(last + milliseconds(9'000)).empty());
-  CHECK(watch.overdue(last + milliseconds(11'000)) == std::vector<int>{0, 1});
+  CHECK(overdue_at(watch, last + milliseconds(9'000), {0, 1}, Phase::kBackward, 99).empty());
+  CHECK(overdue_at(watch, last + milliseconds(11'000), {0, 1}, Phase::kBackward, 99) ==
+        std::vector<int>{0, 1});
   watch.forget(1);
-  CHECK(watch.overdue(last + milliseconds(11'000)) == std::vector<int>{0});
+  CHECK(overdue_at(watch, last + milliseconds(11'000), {0}, Phase::kBackward, 99) == std::vector<int>{0});
   watch.start(99);  // a restart: first steps have their own limit again
   watch.sample(last, at(0, Phase::kStarting, 0));
-  CHECK(watch.overdue(last + milliseconds(59'000)).empty());
-  CHECK(watch.overdue(last + milliseconds(61'000)) == std::vector<int>{0});
-  watch.sample(last, at(0, Phase::kFinished, 120));
-  CHECK(watch.overdue(last + milliseconds(1'000'000)).empty());
+  CHECK(overdue_at(watch, last + milliseconds(59'000), {0}, Phase::kStarting, 0).empty());
+  CHECK(overdue_at(watch, last + milliseconds(61'000), {0}, Phase::kStarting, 0) == std::vector<int>{0});
+  CHECK(overdue_at(watch, last + milliseconds(1'000'000), {0}, Phase::kFinished, 120).empty());
 }
 
 TEST_CASE("progress watch: a stopped process is overdue before anything was learned", "[diagnosis]") {
@@ -101,7 +108,7 @@ TEST_CASE("progress watch: a stopped process is overdue before anything was lear
   const auto see = [&](milliseconds now) {
     watch.sample(now, at(0, Phase::kStarting, 0));
     watch.sample(now, stopped);
-    return watch.overdue(now);
+    return watch.overdue();
   };
   CHECK(see(milliseconds(1'000)).empty());
   CHECK(see(milliseconds(5'900)).empty());
@@ -122,8 +129,8 @@ TEST_CASE("progress watch: fast steps between two samples are learned one by one
   watch.start(0);
   for (int step = 1; step <= 20; ++step) watch.step_took(step, milliseconds(10));
   watch.sample(milliseconds(1'000), at(0, Phase::kBackward, 20));
-  CHECK(watch.overdue(milliseconds(10'900)).empty());
-  CHECK(watch.overdue(milliseconds(11'100)) == std::vector<int>{0});
+  CHECK(overdue_at(watch, milliseconds(10'900), {0}, Phase::kBackward, 20).empty());
+  CHECK(overdue_at(watch, milliseconds(11'100), {0}, Phase::kBackward, 20) == std::vector<int>{0});
 }
 
 TEST_CASE("progress watch: nobody is overdue who waits for a save", "[diagnosis]") {
@@ -132,8 +139,22 @@ TEST_CASE("progress watch: nobody is overdue who waits for a save", "[diagnosis]
   const milliseconds now(20'000);
   watch.sample(now, at(0, Phase::kSaving, 50));
   watch.sample(now, at(1, Phase::kForward, 50));
-  CHECK(watch.overdue(now + milliseconds(60'000)).empty());
-  CHECK(watch.overdue(now + milliseconds(121'000)) == std::vector<int>{0, 1});
+  for (const auto& [after, late] :
+       {std::pair(60'000, std::vector<int>{}), std::pair(121'000, std::vector{0, 1})}) {
+    watch.sample(now + milliseconds(after), at(0, Phase::kSaving, 50));
+    CHECK(overdue_at(watch, now + milliseconds(after), {1}, Phase::kForward, 50) == late);
+  }
+}
+
+TEST_CASE("progress watch: of a rank that is not seen nothing is known", "[diagnosis]") {
+  ProgressWatch watch({});
+  CHECK_FALSE(first_alarm(watch, std::vector<double>(50, 200)).has_value());
+  const milliseconds now(10'000);
+  // The node of rank 1 is not heard for a while; then it is, and the rank has moved on.
+  CHECK(overdue_at(watch, now + milliseconds(9'000), {0}, Phase::kBackward, 49).empty());
+  CHECK(overdue_at(watch, now + milliseconds(30'000), {0}, Phase::kBackward, 60).empty());
+  CHECK(overdue_at(watch, now + milliseconds(31'000), {0, 1}, Phase::kBackward, 60).empty());
+  CHECK(overdue_at(watch, now + milliseconds(45'000), {0, 1}, Phase::kBackward, 60) == std::vector{0, 1});
 }
 
 TEST_CASE("progress watch: a run that becomes slower gives no alarm", "[diagnosis]") {

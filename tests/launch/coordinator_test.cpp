@@ -347,6 +347,7 @@ TEST_CASE("coordinator: ranks of a node that is not heard are not taken for hung
   for (int second = 1; second <= 4; ++second) {
     const Instant now = kNow + Milliseconds{900} * second;
     seen(now, {0, 1}, 2 + second);
+    if (!is_silent) seen(now, {2, 3}, 2);  // where they have stood all the time
     leader.coordinator->tick(now);
   }
   CHECK(leader.orders<KillOrder>(0).empty() == is_silent);

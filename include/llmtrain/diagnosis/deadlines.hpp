@@ -73,8 +73,9 @@ class ProgressWatch {
 
   // Ranks whose process was stopped, if there are any. Else ranks that have stood still for too long; none
   // as long as some rank may still be busy with something slow of its own (loading, saving, evaluating): the
-  // others wait for it with good reason.
-  std::vector<int> overdue(Instant now) const;
+  // others wait for it with good reason. Only what was seen counts: of a rank that nobody reports, because
+  // its node cannot be reached, it is not known whether it stands still.
+  std::vector<int> overdue() const;
   const Deadlines& limits() const { return limits_; }
 
  private:
@@ -82,9 +83,10 @@ class ProgressWatch {
     PhaseClass which;
     std::int64_t step;
     Instant since;
+    Instant seen = since;  // last
     std::optional<Instant> stopped_since{};
   };
-  std::vector<int> stopped(Instant now) const;
+  std::vector<int> stopped() const;
   PhaseClass class_of(const RankNote& note) const;
 
   std::chrono::milliseconds stopped_limit_;
