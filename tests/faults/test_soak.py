@@ -39,9 +39,9 @@ class Soak(FaultTest):
             c.faults = [f"{{kind: sleep, ms: {STEP_MS}, each: step, incarnation: -1}}", *hooked.values()]
             run = soak.Soak(c, faults, hooked, 60 + 10 * SECONDS)
             run.run()
-            soak.judge(self, run, reference)
             report = json.loads(self.expect(0, "report", c.run.path, "--json").out)
             print(json.dumps({"seed": seed, **soak.summary(run, report)}), flush=True)
+            soak.judge(self, run, reference)
             if LONG:
                 measured, modelled = soak.effective_time(run, report)
                 self.assertLess(abs(measured - modelled), POINTS, "effective training time against the model")
