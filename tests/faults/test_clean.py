@@ -41,7 +41,7 @@ class Clean(FaultTest):
         job = [*SMALL, f"train.duration={steps} steps", f"checkpoint.interval={rng.choice([1, 2, 5])} steps",
                f"resilience.hang_min_s={rng.choice([3, 5])}", "monitoring.check_collectives=true"]
         with Cluster(self, name=name, faults=rng.choice([[], [jitter]]), overrides=job, step_ms=rng.choice([1, 1, 30])) as c:
-            for agent in c.start_all().finish().values():
+            for agent in c.start_all().finish(patience=600).values():
                 self.assertNotRegex(agent.err, re.compile(r"warning|error|silent|lost|stands still|cannot", re.I))
             self.assertEqual(c.incidents(), [])
             self.assertEqual(c.run.events("restart"), [])
