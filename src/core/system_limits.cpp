@@ -68,7 +68,9 @@ bool tells_of_no_thread(std::string_view line) {
   for (const char* word : {"thread", "Thread", "fork", "clone", "process", "spawn"})
     if (before.find(word) != std::string_view::npos) return true;
   const auto last = before.find_last_not_of(" :");
-  return last == std::string_view::npos || before.substr(0, last + 1).ends_with("what()");
+  if (last == std::string_view::npos) return true;
+  const std::string_view who = before.substr(0, last + 1);
+  return who.ends_with("what()") || who.ends_with("says");  // "gloo says: ..."
 }
 
 }  // namespace

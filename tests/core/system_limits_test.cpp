@@ -9,6 +9,8 @@ TEST_CASE("limits: last words that speak of one name it", "[core]") {
                             "terminate called after throwing an instance of 'std::system_error'\n"
                             "  what():  Resource temporarily unavailable",
                             "Resource temporarily unavailable",
+                            "group dp of ranks 0, 2 cannot connect; did not arrive: nobody; gloo says: "
+                            "Resource temporarily unavailable",
                             "bash: fork: retry: Resource temporarily unavailable",
                             "pthread_create: Resource temporarily unavailable"}) {
     INFO(words);
