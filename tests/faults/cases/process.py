@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from tests.e2e.harness import wait_until
+from tests.e2e.harness import state_of, wait_until
 from tests.faults.cases.common import LONG_STEP_MS, SAVED, expect_incident
 from tests.faults.cluster import STEP_MS, Cluster, kill_quietly
 
@@ -40,6 +40,11 @@ def p2(test):
         return c.record("P2 SEGV, ABRT, exit(7), exception")
 
 
+def _is_dead(pid):
+    """With its last thread: before that nobody is told."""
+    return state_of(pid) == "Z" and len(os.listdir(f"/proc/{pid}/task")) == 1
+
+
 def p4(test):
     """kill -9 of all workers of a node."""
     with Cluster(test) as c:
@@ -51,6 +56,7 @@ def p4(test):
         c.mark_fault()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: all(_is_dead(pid) for pid in pids), "both are dead", 5)
         os.kill(agent, signal.SIGCONT)
         c.finish()
         c.assert_same()
