@@ -25,9 +25,9 @@ std::optional<microseconds> send_time(int fd) {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
-  constexpr std::size_t kNeeded = offsetof(tcp_info, tcpi_rwnd_limited) + sizeof info.tcpi_rwnd_limited;
+  constexpr std::size_t kNeeded = offsetof(tcp_info, tcpi_busy_time) + sizeof info.tcpi_busy_time;
   if (size < kNeeded) return std::nullopt;
-  return microseconds(info.tcpi_busy_time - std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited));
+  return microseconds(info.tcpi_busy_time);
 }
 
 }  // namespace

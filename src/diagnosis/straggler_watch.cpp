@@ -107,6 +107,8 @@ std::map<int, StragglerWatch::Finding> StragglerWatch::slow_ranks(const std::vec
   for (std::size_t cause = 0; cause < kNumStragglerCauses; ++cause) {
     std::vector<double> values;
     for (const StepTimes& t : times) values.push_back(t.causes[cause]);
+    // What is sent to a rank that is slow itself is long on its way: its cause comes first.
+    if (static_cast<StragglerCause>(cause) == StragglerCause::kCommunication && !found.empty()) break;
     const double median = lower_median(values);
     const double far = std::max(least, options_.deviations * spread_around(median, values));
     for (std::size_t i = 0; i < peers.size(); ++i) {

@@ -60,7 +60,7 @@ void receive_all(int fd, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("tcp send time: what is sent counts, and a receiver that does not read does not", "[core]") {
+TEST_CASE("tcp send time: what is on its way counts, and what has arrived does not", "[core]") {
   Connection connection = connect_over_loopback();
   TcpSendTime time;
   CHECK(time.total() == 0us);
@@ -72,13 +72,6 @@ TEST_CASE("tcp send time: what is sent counts, and a receiver that does not read
   const auto sent = time.total();
   CHECK(sent > 0us);
   CHECK(time.total() - sent < 1ms);  // nothing is on its way
-
-  {
-    const std::jthread writer([&] { send_all(connection.sender.get(), kBytes); });
-    std::this_thread::sleep_for(1s);
-    CHECK(time.total() - sent < 500ms);
-    receive_all(connection.receiver.get(), kBytes);
-  }
 }
 
 TEST_CASE("tcp send time: connections that are gone stay counted, and no other descriptor is", "[core]") {

@@ -119,6 +119,16 @@ TEST_CASE("straggler watch: all ranks of a slow link are one finding", "[diagnos
   CHECK(found[0].cause == StragglerCause::kCommunication);
 }
 
+TEST_CASE("straggler watch: who sends to a slow rank is not taken for a slow link", "[diagnosis]") {
+  Job job({.dp = 4}, {});
+  const auto found = job.run(100, [](int rank, int) {
+    return Times{.compute_ms = rank == 2 ? 300.0 : 100.0, .sending_ms = rank == 1 ? 250.0 : 5.0};
+  });
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].ranks == std::vector{2});
+  CHECK(found[0].cause == StragglerCause::kCompute);
+}
+
 TEST_CASE("straggler watch: a slow link that nobody waits for is none", "[diagnosis]") {
   Job job({.dp = 4}, {});
   CHECK(

@@ -5,10 +5,10 @@
 
 // How long this process's TCP connections have had data on its way that the network had not delivered yet.
 //
-// The kernel keeps that time for every connection (tcpi_busy_time of Linux' tcp_info, less tcpi_rwnd_limited,
-// in which the receiver had no room): a slow link shows in it at the sender and nowhere else, while the time
-// that a collective takes is the same for all who take part. It sees TCP only, and judges nothing. One
-// thread.
+// The kernel keeps that time for every connection (tcpi_busy_time of Linux' tcp_info): a slow link shows in
+// it at the sender and nowhere else, while the time that a collective takes is the same for all who take
+// part. So does a receiver that does not read; tcpi_rwnd_limited would not tell the two apart, because a slow
+// link with long queues fills the receiver's window too. It sees TCP only, and judges nothing. One thread.
 namespace llmtrain {
 
 class TcpSendTime {
