@@ -105,10 +105,10 @@ std::map<int, StragglerWatch::Finding> StragglerWatch::slow_ranks(const std::vec
   const double least = std::max(options_.share * step_ms, options_.least_ms);
   std::map<int, Finding> found;
   for (std::size_t cause = 0; cause < kNumStragglerCauses; ++cause) {
-    std::vector<double> values;
-    for (const StepTimes& t : times) values.push_back(t.causes[cause]);
     // What is sent to a rank that is slow itself is long on its way: its cause comes first.
     if (static_cast<StragglerCause>(cause) == StragglerCause::kCommunication && !found.empty()) break;
+    std::vector<double> values;
+    for (const StepTimes& t : times) values.push_back(t.causes[cause]);
     const double median = lower_median(values);
     const double far = std::max(least, options_.deviations * spread_around(median, values));
     for (std::size_t i = 0; i < peers.size(); ++i) {

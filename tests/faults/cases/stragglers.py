@@ -33,7 +33,7 @@ def wait_for_straggler(cluster):
 
 
 def assert_shown(cluster, found):
-    """A person sees it: on the console of the leader, in the status of the live run and in its report."""
+    """A person sees it in the status of the live run and in its report."""
     test = cluster.test
     who = f"{'ranks' if ',' in found['ranks'] else 'rank'} {found['ranks']} on node {found['node']}"
     status = test.expect(0, "status", cluster.run.path).out
